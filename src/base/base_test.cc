@@ -1,0 +1,82 @@
+#include <gtest/gtest.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/random.h"
+
+namespace penstock {
+namespace {
+
+TEST(Time, MillisAndSecondsRoundUp) {
+  EXPECT_EQ(CeilMillis({0}), 0);
+  EXPECT_EQ(CeilMillis({1}), 1);
+  EXPECT_EQ(CeilMillis({1'000}), 1);
+  EXPECT_EQ(CeilSeconds({1'000'001}), 2);
+}
+
+TEST(Clock, SystemClockIsNearWallTimeAndMonotone) {
+  SystemClock clock;
+  const EngineTime first = clock.Now();
+  EXPECT_GT(first.us, 1'700'000'000'000'000);
+  EXPECT_LE(first, clock.Now());
+}
+
+TEST(Clock, ManualClockStepsBackButSteadyDoesNot) {
+  ManualClock clock({1'000});
+  clock.Set({2'000});
+  clock.Set({500});
+  EXPECT_EQ(clock.Now().us, 500);
+  EXPECT_EQ(clock.Steady().us, 2'000);
+}
+
+TEST(Hash, PartsNeverMeetWhereASeparatorFalls) {
+  const HashKey key = HashKey::Random();
+  const std::string_view joined[] = {"a_b"};
+  const std::string_view split[] = {"a", "b"};
+  const std::string_view shifted[] = {"", "ab"};
+  const std::string_view shifted_back[] = {"ab", ""};
+  EXPECT_NE(key.HashParts(joined), key.HashParts(split));
+  EXPECT_NE(key.HashParts(shifted), key.HashParts(shifted_back));
+}
+
+TEST(Hash, LongPartsHashLikeShortOnes) {
+  const HashKey key = HashKey::Random();
+  const std::string big(70'000, 'x');
+  const std::string_view a[] = {big, "1"};
+  const std::string_view b[] = {big, "2"};
+  EXPECT_EQ(key.HashParts(a), key.HashParts(a));
+  EXPECT_NE(key.HashParts(a), key.HashParts(b));
+}
+
+TEST(Hash, AnotherSeedGivesAnotherHash) {
+  EXPECT_NE(HashKey::Random().Hash("user"), HashKey::Random().Hash("user"));
+}
+
+TEST(Random, BetweenStaysInside) {
+  Random random(7);
+  for (int i = 0; i < 1'000; ++i) {
+    const int64_t value = random.Between(-3, 3);
+    EXPECT_GE(value, -3);
+    EXPECT_LE(value, 3);
+  }
+}
+
+TEST(Bytes, ParseIntTakesDigitsOnly) {
+  EXPECT_EQ(ParseInt("-12"), -12);
+  EXPECT_EQ(ParseInt("9223372036854775807"), INT64_MAX);
+  EXPECT_FALSE(ParseInt("9223372036854775808"));
+  EXPECT_FALSE(ParseInt(""));
+  EXPECT_FALSE(ParseInt("1 "));
+  EXPECT_FALSE(ParseInt("+1"));
+}
+
+TEST(Bytes, NearestFindsASlipAndNothingForAStranger) {
+  const std::string_view words[] = {"rate", "burst", "algorithm"};
+  EXPECT_EQ(Nearest("brust", words, 3), "burst");
+  EXPECT_EQ(Nearest("algoritm", words, 3), "algorithm");
+  EXPECT_EQ(Nearest("zzz", words, 3), "");
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,56 @@
+#include "base/bytes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+void AppendInt(std::string& out, int64_t value) {
+  char digits[20];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  out.append(digits, end);
+}
+
+std::optional<int64_t> ParseInt(std::string_view text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+std::string_view Nearest(std::string_view word, const std::string_view* candidates, size_t count) {
+  constexpr size_t kMaxWord = 64;  // longer words are no slips of a key we know
+  if (word.size() > kMaxWord) return {};
+  std::string_view best;
+  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t distance = EditDistance(word, candidates[i]);
+    if (distance < best_distance) {
+      best = candidates[i];
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace penstock

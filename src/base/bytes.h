@@ -1,0 +1,20 @@
+// Appending numbers and text to a byte string without a locale, a format string or a temporary.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+void AppendInt(std::string& out, int64_t value);
+
+// Decimal digits with an optional leading minus; nothing else, no white space, no overflow.
+std::optional<int64_t> ParseInt(std::string_view text);
+
+// The candidate with the smallest edit distance to `word`, if it is near enough to be a likely slip (at most a third
+// of the word's length, at least 2); empty otherwise. For "did you mean" in errors.
+std::string_view Nearest(std::string_view word, const std::string_view* candidates, size_t count);
+
+}  // namespace penstock
