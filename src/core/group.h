@@ -1,0 +1,42 @@
+// One request: all its limits decided together, all or nothing (rule E4). Pure: no clock, I/O, lock or heap.
+#pragma once
+
+#include <span>
+
+#include "base/time.h"
+#include "core/operation.h"
+
+namespace penstock::core {
+
+struct GroupOptions {
+  Micros max_wait;       // 0 to 60 s; token buckets only (rule E8)
+  bool force = false;    // always charge (rule E7)
+  bool partial = false;  // take, a unit, the smallest of the cost and what each enforced limit of that unit has
+};
+
+enum class GroupStatus : uint8_t {
+  kDecided,
+  kStale,            // a bucket remembers a newer version than the operation's limit: reload and repeat
+  kStaleBoundaries,  // the engine's clock is outside an operation's calendar boundaries: recompute and repeat
+};
+
+// Decides all operations as of `now`, and fills their verdicts, edits and charges.
+// - Enforced limits: if one refuses, nobody is charged; the others' verdicts are as a peek leaves them.
+// - Shadow limits: charged iff the request is allowed and they have room themselves; never decide.
+// - An operation whose bucket was written under an older version is converted (rule E6) and its edit writes even
+//   when the group is refused; version 0 on both sides converts too but writes only with a charge.
+// - With status other than kDecided no edit may be carried out.
+GroupStatus DecideGroup(std::span<Operation> operations, const GroupOptions& options, EngineTime now);
+
+// The verdict over a whole group, by the order never > denied > unavailable > allowed among enforced limits.
+Outcome GroupOutcome(std::span<const Operation> operations);
+
+// Changes what an earlier charge took by `delta` (whole costs): negative gives back by rule E4 (an undo is
+// -charge.cost), positive charges more by force in the window that was charged, or nothing where that is gone.
+// Fills operation.edit and verdict (as a peek after it). operation.cost is ignored.
+void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, EngineTime now);
+
+// The instant from which the bucket is the same as an absent one. TTLs and eviction come from here.
+EngineTime IdleAt(const LimitParams& params, const BucketState& state);
+
+}  // namespace penstock::core

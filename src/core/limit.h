@@ -1,0 +1,42 @@
+// One limit as the engines see it: parameters, version, and the identity of its buckets. Built by policy/, bound by
+// an engine, immutable from then on; shared by all threads without a lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/params.h"
+
+namespace penstock::core {
+
+// Versions come from the engine (rule E6): 0 is ad hoc (the last caller's parameters hold).
+using Version = int64_t;
+
+enum class OnFailure : uint8_t { kAllow, kDeny, kLocal };
+
+// What an engine keeps beside a limit (an interned number, a hash of the identity). Owned by the limit so that it
+// goes when the policy goes.
+class LimitBinding {
+ public:
+  virtual ~LimitBinding() = default;
+};
+
+struct Limit {
+  std::string domain;
+  std::string name;
+  std::string unit = "requests";
+  // The canonical bytes of a bucket's identity without the key's values: domain, name, algorithm, window kind, key
+  // attribute names and masks, and for some overrides the match text; every part length-prefixed.
+  std::string identity;
+  std::vector<std::string> key_names;  // the attributes of the key, in order
+  LimitParams params;
+  std::string timezone;                // calendar windows: an IANA name
+  bool shadow = false;
+  OnFailure on_failure = OnFailure::kLocal;
+  Version version = 0;                 // set when the engine registers the limit
+  std::unique_ptr<LimitBinding> binding;  // likewise
+};
+
+}  // namespace penstock::core

@@ -1,0 +1,96 @@
+// One limit's part in one request: what the engine reads (in), what it must write (edit), and what the caller is
+// told (verdict). An engine fills `bucket`, calls DecideGroup (group.h), and carries the edits out or not, all of
+// them in one critical section.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/time.h"
+#include "core/limit.h"
+#include "penstock/outcome.h"
+
+namespace penstock::core {
+
+// A bucket's stored state. What the fields mean depends on the algorithm (see its header); an absent bucket is one
+// without any use.
+struct BucketState {
+  EngineTime stamp;    // token bucket: of `value`; fixed window: its end; sliding window: its start; log: newest run
+  int64_t value = 0;   // token bucket: debt in units; windows: used; log: sum of all runs kept
+  int64_t before = 0;  // sliding window: used in the window before
+
+  friend bool operator==(const BucketState&, const BucketState&) = default;
+};
+
+// Sliding log: `weight` was spent at `at`. Runs are in ascending order of `at`, weights positive.
+struct LogRun {
+  EngineTime at;
+  int64_t weight = 0;
+  friend bool operator==(const LogRun&, const LogRun&) = default;
+};
+
+// A bucket as the engine found it. `params` and `version` are those it was last written with.
+struct BucketView {
+  bool present = false;
+  Version version = 0;
+  const LimitParams* params = nullptr;  // not null when present
+  BucketState state;
+  std::span<const LogRun> runs;         // sliding log only
+};
+
+// What to write. The engine stores `state` with the limit's own params and version; for a log it then drops from
+// both ends and appends, in that order.
+struct BucketEdit {
+  bool write = false;
+  BucketState state;
+  uint32_t drop_oldest = 0;
+  uint32_t drop_newest = 0;
+  uint32_t append_count = 0;   // 0 to 2 runs
+  LogRun append[2];
+};
+
+// What a charge must remember so that it can be undone, settled or replayed (rules E4, E10).
+struct Charge {
+  EngineTime at;              // the engine's instant of the charge (not before the stamp it met)
+  EngineTime window;          // windows: BucketState::stamp of the window that was charged
+  int64_t debt_before = 0;    // token bucket: d0, in units
+  int64_t cost = 0;           // what was taken; 0 = nothing charged
+};
+
+struct Verdict {
+  Outcome outcome = Outcome::kUnavailable;
+  bool saturated = false;
+  int64_t limit = 0;       // capacity; -1 = unlimited
+  int64_t remaining = 0;   // after this request; -1 = unlimited
+  int64_t taken = 0;
+  Micros retry_after;      // kDenied: refused at every instant before now + this, admitted at it
+  Micros reset_after;      // until no use is left
+  Micros wait;             // kAllowed with max_wait: when it may go
+};
+
+// Edges of a calendar window by the caller's estimate of the engine's time: previous start, current start, next
+// start, end of the next. An engine clock outside [previous, end_of_next) makes the group stale.
+struct WindowBoundaries {
+  EngineTime previous, current, next, end_of_next;
+};
+
+struct Operation {
+  // In, from the service.
+  const Limit* limit = nullptr;
+  std::span<const std::string_view> key;         // the key's values, in the order of limit->key_names
+  int64_t cost = 0;                              // in [-kMaxCost, kMaxCost]
+  uint8_t unit = 0;                              // operations of one unit share the number (partial)
+  const WindowBoundaries* boundaries = nullptr;  // calendar windows only
+
+  // In, from the engine.
+  BucketView bucket;
+
+  // Out.
+  Verdict verdict;
+  BucketEdit edit;
+  Charge charge;
+  bool skipped = false;  // a replayed answer in which this limit took no part
+};
+
+}  // namespace penstock::core

@@ -1,0 +1,64 @@
+// A limit's parameters in the exact integers that decisions use (rule E2), and their derivation from what a person
+// writes. Pure data: trivially copyable, comparable, free of names and clocks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace penstock::core {
+
+enum class Algorithm : uint8_t { kTokenBucket, kFixedWindow, kSlidingWindow, kSlidingLog, kPermits };
+
+// Where a fixed window begins. The calendar kinds get their edges from the caller (operation.h), because a pure
+// function has no time-zone library.
+enum class WindowKind : uint8_t { kEpoch, kFirstRequest, kDay, kWeek, kMonth, kYear };
+
+constexpr bool IsCalendar(WindowKind kind) { return kind >= WindowKind::kDay; }
+
+enum class RateKind : uint8_t {
+  kFinite,
+  kZero,       // denies always (`never`)
+  kUnlimited,  // allows always and stores nothing
+};
+
+// Largest integer that a double (Lua's only number) and we both hold exactly with room for one addition: every
+// product in a decision stays at or below it.
+inline constexpr int64_t kMaxExact = int64_t{1} << 52;
+// A sliding log keeps at most this many runs, and its count may not be larger.
+inline constexpr int64_t kMaxLogCount = 10'000;
+
+// As written in a policy or by an ad hoc caller.
+struct RateSpec {
+  Algorithm algorithm = Algorithm::kTokenBucket;
+  WindowKind window = WindowKind::kEpoch;  // fixed windows only
+  RateKind kind = RateKind::kFinite;
+  int64_t count = 0;                       // `count` per `period`
+  Micros period;                           // calendar kinds: ignored
+  std::optional<int64_t> burst;            // token buckets only; default: count
+};
+
+// Invariant (token bucket): drain and unit_cost are coprime, capacity * unit_cost + drain * (60 s in ticks) and
+// capacity * unit_cost stay within kMaxExact, tick divides period.
+// Invariant (sliding window): 2 * capacity * (period in ticks) <= kMaxExact.
+struct LimitParams {
+  Algorithm algorithm = Algorithm::kTokenBucket;
+  WindowKind window = WindowKind::kEpoch;
+  RateKind kind = RateKind::kFinite;
+  int64_t capacity = 0;   // what the largest single cost may be: burst, or the count of a window; 0 for kZero
+  int64_t count = 0;      // the rate as written
+  Micros period;          // as written; calendar kinds: the nominal length (30 and 365 days)
+  Micros tick{1};         // 1 us, 1 ms or 1 s: the finest that keeps every product exact
+  int64_t drain = 0;      // c: units that drain each tick (token bucket)
+  int64_t unit_cost = 0;  // p: units that one token costs (token bucket)
+
+  friend bool operator==(const LimitParams&, const LimitParams&) = default;
+};
+
+// The parameters for a spec, or why it cannot be exact: count and period positive, burst 1 or more, all products
+// within kMaxExact, a sliding log's count at most kMaxLogCount. kPermits is refused here.
+Result<LimitParams> CompileRate(const RateSpec& spec);
+
+}  // namespace penstock::core

@@ -1,0 +1,156 @@
+// The Engine contract: the one virtual seam of Penstock. An engine is where buckets live and whose clock counts.
+//
+// A batch holds groups, one a request; a group holds operations, one a limit. The caller fills a batch, hands it to
+// Decide, and hears of each group exactly once through its sink, on the same event loop: before Decide returns
+// (memory), or when that group is known (a store over the network; a permit that waits). So a slow shard delays
+// nobody else.
+//
+// Thread contract: Engine is for any thread; an EngineSession and its batches belong to one event loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/executor.h"
+#include "base/result.h"
+#include "core/group.h"
+#include "penstock/decision.h"
+
+namespace penstock::engine {
+
+enum class Mode : uint8_t {
+  kCheck,
+  // The group's request_id names an earlier check of the same domain; each operation's cost is what was really
+  // used, and the difference to what was taken is charged or given back.
+  kSettle,
+  // Each operation's bucket is dropped: no use is left.
+  kReset,
+};
+
+enum class GroupState : uint8_t {
+  kDecided,      // the operations' verdicts hold
+  kStale,        // the engine holds a newer version of one of the limits: reload the policy and repeat
+  kStaleClock,   // calendar boundaries do not hold at `now`: recompute them and repeat
+  kConflict,     // another request was made under this request id
+  kUnknownId,    // settle: no such id is kept
+  kUnavailable,  // could not be asked; `reason` says why
+};
+
+struct GroupResult {
+  GroupState state = GroupState::kUnavailable;
+  Reason reason = Reason::kNone;
+  bool replayed = false;
+  bool replayable = true;
+  EngineTime now;  // the engine's clock at the decision
+};
+
+struct Group {
+  // In.
+  Mode mode = Mode::kCheck;
+  uint32_t first = 0;  // operations [first, first + count) of the batch
+  uint32_t count = 0;
+  core::GroupOptions options;
+  std::string_view domain;
+  std::string_view request_id;   // empty = none
+  uint64_t fingerprint = 0;      // of the request as it was asked: tells a repeat from another request (rule E10)
+  Micros keep_id{60'000'000};    // how long the id is kept
+  uint64_t token = 0;            // the caller's own
+
+  // Out.
+  GroupResult result;
+};
+
+// Groups and operations of one call, with the bytes their views point into. Reused: Clear keeps the capacity.
+// Invariant: every string_view and span of its groups and operations points into arena_ or parts_ of this batch, or
+// into the policy that `policy` keeps alive.
+class Batch {
+ public:
+  static constexpr size_t kMaxGroups = 1'024;
+
+  // Adds a group; its operations follow by AddOperation.
+  Group& AddGroup();
+  // Adds an operation to the last group. The key's bytes are copied.
+  core::Operation& AddOperation(const core::Limit& limit, std::span<const std::string_view> key);
+  // A copy of the bytes that lives as long as the batch's content.
+  std::string_view Copy(std::string_view bytes);
+
+  std::span<Group> groups() { return groups_; }
+  std::span<core::Operation> operations() { return operations_; }
+  std::span<core::Operation> operations(const Group& group) {
+    return std::span(operations_).subspan(group.first, group.count);
+  }
+  void Clear();
+
+  std::shared_ptr<const void> policy;  // held until the last group is done
+
+ private:
+  static constexpr size_t kChunkBytes = 16 * 1024;
+  struct Chunk {
+    std::unique_ptr<char[]> bytes;
+    size_t capacity = 0;
+  };
+  std::byte* Allocate(size_t bytes, size_t alignment);
+
+  std::vector<Group> groups_;
+  std::vector<core::Operation> operations_;
+  std::vector<Chunk> chunks_;   // arena: never moves what it handed out
+  size_t chunk_ = 0;            // the chunk in use
+  size_t used_ = 0;             // bytes used of it
+};
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  // The group's result and its operations' verdicts are there. Must not throw.
+  virtual void Decided(Batch& batch, Group& group) noexcept = 0;
+};
+
+class EngineSession {
+ public:
+  virtual ~EngineSession() = default;
+
+  // Decides every group. Reads the engine's clock once. Never blocks, never throws; after the deadline a group is
+  // answered kUnavailable. The batch must live, unchanged, until its last group was handed to the sink.
+  virtual void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept = 0;
+
+  // An estimate of the engine's time, for calendar boundaries.
+  virtual EngineTime EstimateNow() const = 0;
+
+  // Makes the limits ready for Decide: gives each its version (equal parameters keep theirs) and its binding. The
+  // limits are not yet shared with other threads. `done` comes on this loop, inline where the engine can.
+  virtual void Register(std::span<core::Limit* const> limits, std::function<void(Result<void>)> done) = 0;
+  // The same for one ad hoc limit: version 0, bound at once, never asks a store.
+  virtual void BindAdHoc(core::Limit& limit) = 0;
+};
+
+struct EngineStats {
+  uint64_t keys = 0;
+  uint64_t max_keys = 0;
+  uint64_t evictions = 0;       // keys dropped because they were the same as absent
+  uint64_t refused_full = 0;    // decisions refused because the table was full
+  uint64_t saturated = 0;
+  uint64_t request_ids = 0;
+  uint64_t ids_not_kept = 0;
+  uint64_t stale = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual std::string_view name() const = 0;  // "memory", "redis", …
+  // A session for the event loop that the executor and timer belong to.
+  virtual std::unique_ptr<EngineSession> OpenLoop(Executor& executor, Timer& timer) = 0;
+  // Whether this engine can hold such a limit; the policy reader asks at load and names file and line.
+  virtual Result<void> CanHold(const core::LimitParams& params) const = 0;
+  virtual bool CanHoldPermits() const = 0;
+  virtual bool ready() const = 0;
+  virtual EngineStats stats() const = 0;
+};
+
+}  // namespace penstock::engine
