@@ -71,6 +71,15 @@ TEST(Bytes, ParseIntTakesDigitsOnly) {
   EXPECT_FALSE(ParseInt("+1"));
 }
 
+TEST(Bytes, ConstantTimeEqualsTellsASecretFromItsPrefixAndItsDouble) {
+  EXPECT_TRUE(ConstantTimeEquals("secret", "secret"));
+  EXPECT_TRUE(ConstantTimeEquals("", ""));
+  for (const std::string_view wrong : {"", "secre", "secreT", "secrets", "secretsecret"}) {
+    EXPECT_FALSE(ConstantTimeEquals("secret", wrong)) << wrong;
+  }
+  EXPECT_FALSE(ConstantTimeEquals("", "x"));
+}
+
 TEST(Bytes, NearestFindsASlipAndNothingForAStranger) {
   const std::string_view words[] = {"rate", "burst", "algorithm"};
   EXPECT_EQ(Nearest("brust", words, 3), "burst");

@@ -38,6 +38,16 @@ std::optional<int64_t> ParseInt(std::string_view text) {
   return value;
 }
 
+bool ConstantTimeEquals(std::string_view secret, std::string_view given) {
+  // volatile: the compiler must not leave the loop early.
+  volatile unsigned char difference = secret.size() == given.size() ? 0 : 1;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const char expected = secret.empty() ? '\0' : secret[i % secret.size()];
+    difference = static_cast<unsigned char>(difference | static_cast<unsigned char>(expected ^ given[i]));
+  }
+  return difference == 0;
+}
+
 std::string_view Nearest(std::string_view word, const std::string_view* candidates, size_t count) {
   constexpr size_t kMaxWord = 64;  // longer words are no slips of a key we know
   if (word.size() > kMaxWord) return {};
