@@ -16,18 +16,18 @@ namespace penstock {
 
 // One limit's part in a decision. Trivial on purpose: the inline room of a Decision is not cleared a call.
 struct LimitDecision {
-  std::string_view name;                   // valid as long as the limiter (or server) that answered
-  std::string_view unit;                   // likewise
-  int64_t limit;                           // capacity in whole units of cost; -1 = unlimited
-  int64_t remaining;                       // 0 <= remaining <= limit; -1 = unlimited
-  int64_t taken;                           // charged by this request
-  std::chrono::microseconds retry_after;   // denied: refused before this, admitted at it; 0 otherwise
-  std::chrono::microseconds reset_after;   // until no use is left
-  std::chrono::microseconds window;        // time to refill the whole capacity (RateLimit-Policy's w)
+  std::string_view name;                  // valid as long as the limiter (or server) that answered
+  std::string_view unit;                  // likewise
+  int64_t limit;                          // capacity in whole units of cost; -1 = unlimited
+  int64_t remaining;                      // 0 <= remaining <= limit; -1 = unlimited
+  int64_t taken;                          // charged by this request
+  std::chrono::microseconds retry_after;  // denied: refused before this, admitted at it; 0 otherwise
+  std::chrono::microseconds reset_after;  // until no use is left
+  std::chrono::microseconds window;       // time to refill the whole capacity (RateLimit-Policy's w)
   Outcome outcome;
-  bool shadow;                             // observed only; never part of the top-level answer
-  bool saturated;                          // use was held at the largest number that stays exact
-  bool degraded;                           // decided without the engine
+  bool shadow;     // observed only; never part of the top-level answer
+  bool saturated;  // use was held at the largest number that stays exact
+  bool degraded;   // decided without the engine
 };
 
 class LimitDecisions {
@@ -36,7 +36,9 @@ class LimitDecisions {
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  const LimitDecision& operator[](size_t i) const { return i < kInline ? inline_[i] : overflow_[i - kInline]; }
+  const LimitDecision& operator[](size_t i) const {
+    return i < kInline ? inline_[i] : overflow_[i - kInline];
+  }
   LimitDecision& operator[](size_t i) { return i < kInline ? inline_[i] : overflow_[i - kInline]; }
   // A new last element, its fields unset.
   LimitDecision& Append() {
@@ -64,10 +66,10 @@ struct TakenUnit {
 // Why an answer is `unavailable` or degraded.
 enum class Reason : unsigned char {
   kNone,
-  kTimeout,       // the engine did not answer within the time-out
-  kEngineDown,    // it refused, or its breaker is open
-  kFull,          // the table of keys is full of keys in use
-  kOverload,      // a bounded queue is full
+  kTimeout,     // the engine did not answer within the time-out
+  kEngineDown,  // it refused, or its breaker is open
+  kFull,        // the table of keys is full of keys in use
+  kOverload,    // a bounded queue is full
   kShuttingDown,
 };
 
@@ -75,17 +77,17 @@ struct Decision {
   bool allowed = false;
   Outcome outcome = Outcome::kUnavailable;
   bool degraded = false;
-  bool replayed = false;                     // the first answer to this request id, given again
-  bool replayable = true;                    // false: the id could not be kept
+  bool replayed = false;   // the first answer to this request id, given again
+  bool replayable = true;  // false: the id could not be kept
   bool saturated = false;
   Reason reason = Reason::kNone;
-  std::optional<int64_t> limit;              // of the limit that decides; none when nothing finite matched
+  std::optional<int64_t> limit;  // of the limit that decides; none when nothing finite matched
   std::optional<int64_t> remaining;
   std::optional<std::chrono::microseconds> retry_after;  // 0 when allowed; none for `never` and `unavailable`
   std::chrono::microseconds reset_after{0};
-  std::chrono::microseconds wait{0};         // allowed, but only after this (max_wait)
-  LimitDecisions limits;                     // every limit that applied, in the policy's order
-  std::vector<TakenUnit> taken;              // filled for `partial` only
+  std::chrono::microseconds wait{0};  // allowed, but only after this (max_wait)
+  LimitDecisions limits;              // every limit that applied, in the policy's order
+  std::vector<TakenUnit> taken;       // filled for `partial` only
 };
 
 }  // namespace penstock

@@ -14,10 +14,14 @@ enum class Outcome : unsigned char {
 
 constexpr std::string_view ToString(Outcome outcome) {
   switch (outcome) {
-    case Outcome::kAllowed: return "allowed";
-    case Outcome::kDenied: return "denied";
-    case Outcome::kNever: return "never";
-    case Outcome::kUnavailable: return "unavailable";
+    case Outcome::kAllowed:
+      return "allowed";
+    case Outcome::kDenied:
+      return "denied";
+    case Outcome::kNever:
+      return "never";
+    case Outcome::kUnavailable:
+      return "unavailable";
   }
   return "unavailable";
 }

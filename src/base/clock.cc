@@ -25,8 +25,8 @@ EngineTime SystemClock::Now() const {
   const int64_t boot_us = ReadUs(CLOCK_BOOTTIME);
   int64_t offset_us = offset_us_.load(std::memory_order_relaxed);
   int64_t anchor_us = next_anchor_us_.load(std::memory_order_relaxed);
-  if (boot_us >= anchor_us &&
-      next_anchor_us_.compare_exchange_strong(anchor_us, boot_us + kAnchorPeriodUs, std::memory_order_relaxed)) {
+  if (boot_us >= anchor_us && next_anchor_us_.compare_exchange_strong(anchor_us, boot_us + kAnchorPeriodUs,
+                                                                      std::memory_order_relaxed)) {
     const int64_t wall_offset_us = ReadUs(CLOCK_REALTIME) - boot_us;
     if (wall_offset_us > offset_us) {  // forward only
       offset_us_.store(wall_offset_us, std::memory_order_relaxed);

@@ -27,8 +27,8 @@ class SystemClock final : public Clock {
   SteadyTime Steady() const override;
 
  private:
-  mutable std::atomic<int64_t> offset_us_;        // wall - boot time
-  mutable std::atomic<int64_t> next_anchor_us_;   // boot time at which the offset is looked at again
+  mutable std::atomic<int64_t> offset_us_;       // wall - boot time
+  mutable std::atomic<int64_t> next_anchor_us_;  // boot time at which the offset is looked at again
 };
 
 // A clock that a test moves by hand, back too. Steady time moves with it, but never back.

@@ -32,10 +32,10 @@ struct Limit {
   std::string identity;
   std::vector<std::string> key_names;  // the attributes of the key, in order
   LimitParams params;
-  std::string timezone;                // calendar windows: an IANA name
+  std::string timezone;  // calendar windows: an IANA name
   bool shadow = false;
   OnFailure on_failure = OnFailure::kLocal;
-  Version version = 0;                 // set when the engine registers the limit
+  Version version = 0;                    // set when the engine registers the limit
   std::unique_ptr<LimitBinding> binding;  // likewise
 };
 

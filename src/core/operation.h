@@ -16,7 +16,8 @@ namespace penstock::core {
 // A bucket's stored state. What the fields mean depends on the algorithm (see its header); an absent bucket is one
 // without any use.
 struct BucketState {
-  EngineTime stamp;    // token bucket: of `value`; fixed window: its end; sliding window: its start; log: newest run
+  EngineTime
+      stamp;  // token bucket: of `value`; fixed window: its end; sliding window: its start; log: newest run
   int64_t value = 0;   // token bucket: debt in units; windows: used; log: sum of all runs kept
   int64_t before = 0;  // sliding window: used in the window before
 
@@ -36,7 +37,7 @@ struct BucketView {
   Version version = 0;
   const LimitParams* params = nullptr;  // not null when present
   BucketState state;
-  std::span<const LogRun> runs;         // sliding log only
+  std::span<const LogRun> runs;  // sliding log only
 };
 
 // What to write. The engine stores `state` with the limit's own params and version; for a log it then drops from
@@ -46,27 +47,27 @@ struct BucketEdit {
   BucketState state;
   uint32_t drop_oldest = 0;
   uint32_t drop_newest = 0;
-  uint32_t append_count = 0;   // 0 to 2 runs
+  uint32_t append_count = 0;  // 0 to 2 runs
   LogRun append[2];
 };
 
 // What a charge must remember so that it can be undone, settled or replayed (rules E4, E10).
 struct Charge {
-  EngineTime at;              // the engine's instant of the charge (not before the stamp it met)
-  EngineTime window;          // windows: BucketState::stamp of the window that was charged
-  int64_t debt_before = 0;    // token bucket: d0, in units
-  int64_t cost = 0;           // what was taken; 0 = nothing charged
+  EngineTime at;            // the engine's instant of the charge (not before the stamp it met)
+  EngineTime window;        // windows: BucketState::stamp of the window that was charged
+  int64_t debt_before = 0;  // token bucket: d0, in units
+  int64_t cost = 0;         // what was taken; 0 = nothing charged
 };
 
 struct Verdict {
   Outcome outcome = Outcome::kUnavailable;
   bool saturated = false;
-  int64_t limit = 0;       // capacity; -1 = unlimited
-  int64_t remaining = 0;   // after this request; -1 = unlimited
+  int64_t limit = 0;      // capacity; -1 = unlimited
+  int64_t remaining = 0;  // after this request; -1 = unlimited
   int64_t taken = 0;
-  Micros retry_after;      // kDenied: refused at every instant before now + this, admitted at it
-  Micros reset_after;      // until no use is left
-  Micros wait;             // kAllowed with max_wait: when it may go
+  Micros retry_after;  // kDenied: refused at every instant before now + this, admitted at it
+  Micros reset_after;  // until no use is left
+  Micros wait;         // kAllowed with max_wait: when it may go
 };
 
 // Edges of a calendar window by the caller's estimate of the engine's time: previous start, current start, next

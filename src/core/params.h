@@ -35,9 +35,9 @@ struct RateSpec {
   Algorithm algorithm = Algorithm::kTokenBucket;
   WindowKind window = WindowKind::kEpoch;  // fixed windows only
   RateKind kind = RateKind::kFinite;
-  int64_t count = 0;                       // `count` per `period`
-  Micros period;                           // calendar kinds: ignored
-  std::optional<int64_t> burst;            // token buckets only; default: count
+  int64_t count = 0;             // `count` per `period`
+  Micros period;                 // calendar kinds: ignored
+  std::optional<int64_t> burst;  // token buckets only; default: count
 };
 
 // Invariant (token bucket): drain and unit_cost are coprime, capacity * unit_cost + drain * (60 s in ticks) and

@@ -57,10 +57,10 @@ struct Group {
   uint32_t count = 0;
   core::GroupOptions options;
   std::string_view domain;
-  std::string_view request_id;   // empty = none
-  uint64_t fingerprint = 0;      // of the request as it was asked: tells a repeat from another request (rule E10)
-  Micros keep_id{60'000'000};    // how long the id is kept
-  uint64_t token = 0;            // the caller's own
+  std::string_view request_id;  // empty = none
+  uint64_t fingerprint = 0;  // of the request as it was asked: tells a repeat from another request (rule E10)
+  Micros keep_id{60'000'000};  // how long the id is kept
+  uint64_t token = 0;          // the caller's own
 
   // Out.
   GroupResult result;
@@ -99,9 +99,9 @@ class Batch {
 
   std::vector<Group> groups_;
   std::vector<core::Operation> operations_;
-  std::vector<Chunk> chunks_;   // arena: never moves what it handed out
-  size_t chunk_ = 0;            // the chunk in use
-  size_t used_ = 0;             // bytes used of it
+  std::vector<Chunk> chunks_;  // arena: never moves what it handed out
+  size_t chunk_ = 0;           // the chunk in use
+  size_t used_ = 0;            // bytes used of it
 };
 
 class Sink {
@@ -132,8 +132,8 @@ class EngineSession {
 struct EngineStats {
   uint64_t keys = 0;
   uint64_t max_keys = 0;
-  uint64_t evictions = 0;       // keys dropped because they were the same as absent
-  uint64_t refused_full = 0;    // decisions refused because the table was full
+  uint64_t evictions = 0;     // keys dropped because they were the same as absent
+  uint64_t refused_full = 0;  // decisions refused because the table was full
   uint64_t saturated = 0;
   uint64_t request_ids = 0;
   uint64_t ids_not_kept = 0;

@@ -27,11 +27,11 @@ struct Match {
 
 // Reused between calls; keeps its capacity.
 struct MatchScratch {
-  std::vector<Match> matches;              // out, in the policy's order
-  std::vector<std::string_view> parts;     // out
-  std::vector<std::string_view> values;    // attribute values by the domain's attribute number
+  std::vector<Match> matches;            // out, in the policy's order
+  std::vector<std::string_view> parts;   // out
+  std::vector<std::string_view> values;  // attribute values by the domain's attribute number
   std::vector<uint32_t> candidates;
-  std::string text;                        // normalised addresses
+  std::string text;  // normalised addresses
 };
 
 // A domain and its index. Opaque here; index.h holds it.
@@ -47,7 +47,8 @@ class Policy {
 
   // The limits of the domain that apply to the attributes, in the policy's order, into scratch.matches. Does not
   // look at units. Fails when more than kMaxLimitsPerRequest match or a key passes kMaxKeyBytes.
-  Result<void> Match(const Domain& domain, std::span<const Attribute> attributes, MatchScratch& scratch) const;
+  Result<void> Match(const Domain& domain, std::span<const Attribute> attributes,
+                     MatchScratch& scratch) const;
 
   // Every compiled limit, overrides included: what an engine registers.
   std::span<core::Limit* const> limits() const;
