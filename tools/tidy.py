@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 CONFIGURE = ["cmake", "-S", ".", "-B", "build/tidy", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_COMPILER=clang++-14",
-             "-DPENSTOCK_BENCH=ON", "-DPENSTOCK_PCH=OFF"]
+             "-DPENSTOCK_BENCH=ON",]
 OWN_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 FINDING = re.compile(r"(?:warning|error): .*\[[\w.,-]+\]$")
 
