@@ -73,6 +73,18 @@ enum class Reason : unsigned char {
   kShuttingDown,
 };
 
+constexpr std::string_view ToString(Reason reason) {
+  switch (reason) {
+    case Reason::kNone: return "none";
+    case Reason::kTimeout: return "timeout";
+    case Reason::kEngineDown: return "engine_down";
+    case Reason::kFull: return "full";
+    case Reason::kOverload: return "overload";
+    case Reason::kShuttingDown: return "shutting_down";
+  }
+  return "none";
+}
+
 struct Decision {
   bool allowed = false;
   Outcome outcome = Outcome::kUnavailable;
