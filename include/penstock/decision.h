@@ -1,15 +1,17 @@
 // The answer. A Decision is plain data with room for eight limits inline; a ninth goes to the heap.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "penstock/error.h"
 #include "penstock/outcome.h"
 
 namespace penstock {
@@ -34,6 +36,28 @@ class LimitDecisions {
  public:
   static constexpr size_t kInline = 8;
 
+  LimitDecisions() {}  // not defaulted: a value-initialised Decision must not clear the inline room
+  LimitDecisions(const LimitDecisions& other) : size_(other.size_), overflow_(other.overflow_) {
+    Take(other);
+  }
+  LimitDecisions(LimitDecisions&& other) noexcept
+      : size_(std::exchange(other.size_, 0)), overflow_(std::move(other.overflow_)) {
+    Take(other);
+  }
+  LimitDecisions& operator=(const LimitDecisions& other) {
+    size_ = other.size_;
+    overflow_ = other.overflow_;
+    Take(other);
+    return *this;
+  }
+  LimitDecisions& operator=(LimitDecisions&& other) noexcept {
+    size_ = std::exchange(other.size_, 0);
+    overflow_ = std::move(other.overflow_);
+    Take(other);
+    return *this;
+  }
+  ~LimitDecisions() = default;
+
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   const LimitDecision& operator[](size_t i) const {
@@ -52,6 +76,11 @@ class LimitDecisions {
   }
 
  private:
+  // Copies the inline elements that are set, no more; size_ is already other's.
+  void Take(const LimitDecisions& other) {
+    std::copy_n(other.inline_.begin(), std::min(size_, kInline), inline_.begin());
+  }
+
   // overflow_ holds the elements from kInline on; size_ counts both.
   size_t size_ = 0;
   std::array<LimitDecision, kInline> inline_;
@@ -71,16 +100,25 @@ enum class Reason : unsigned char {
   kFull,        // the table of keys is full of keys in use
   kOverload,    // a bounded queue is full
   kShuttingDown,
+  kStale,  // the store holds a newer policy than the one at hand, and it did not arrive in time
 };
 
 constexpr std::string_view ToString(Reason reason) {
   switch (reason) {
-    case Reason::kNone: return "none";
-    case Reason::kTimeout: return "timeout";
-    case Reason::kEngineDown: return "engine_down";
-    case Reason::kFull: return "full";
-    case Reason::kOverload: return "overload";
-    case Reason::kShuttingDown: return "shutting_down";
+    case Reason::kNone:
+      return "none";
+    case Reason::kTimeout:
+      return "timeout";
+    case Reason::kEngineDown:
+      return "engine_down";
+    case Reason::kFull:
+      return "full";
+    case Reason::kOverload:
+      return "overload";
+    case Reason::kShuttingDown:
+      return "shutting_down";
+    case Reason::kStale:
+      return "stale";
   }
   return "none";
 }
@@ -99,7 +137,11 @@ struct Decision {
   std::chrono::microseconds reset_after{0};
   std::chrono::microseconds wait{0};  // allowed, but only after this (max_wait)
   LimitDecisions limits;              // every limit that applied, in the policy's order
-  std::vector<TakenUnit> taken;       // filled for `partial` only
+  // Filled for `partial` only. A unit that no enforced limit counts is not listed: all of it may be used.
+  std::vector<TakenUnit> taken;
+  // The request itself was wrong (unknown domain, a cost out of range, an id in use by another request): nothing was
+  // decided and nothing changed. `allowed` is false then.
+  std::optional<Error> error;
 };
 
 }  // namespace penstock

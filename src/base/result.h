@@ -6,21 +6,9 @@
 #include <tl/expected.hpp>
 #include <utility>
 
+#include "penstock/error.h"
+
 namespace penstock {
-
-enum class ErrorKind : unsigned char {
-  kInvalid,      // the caller's input is wrong; the message names the place
-  kNotFound,     // the named thing does not exist
-  kConflict,     // a version or an id is already taken by something else
-  kTooLarge,     // a documented bound is passed
-  kUnavailable,  // a store, file or peer could not be asked
-  kInternal,     // our own fault
-};
-
-struct [[nodiscard]] Error {
-  ErrorKind kind = ErrorKind::kInternal;
-  std::string message;  // one sentence for a person, without a trailing full stop
-};
 
 template <class T>
 using Result = tl::expected<T, Error>;

@@ -35,6 +35,8 @@ struct Limit {
   std::string timezone;  // calendar windows: an IANA name
   bool shadow = false;
   OnFailure on_failure = OnFailure::kLocal;
+  // Given by the service before it publishes the policy: the place of the limit's counters and lasting names.
+  uint32_t number = 0;
   Version version = 0;                    // set when the engine registers the limit
   std::unique_ptr<LimitBinding> binding;  // likewise
 };

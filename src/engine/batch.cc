@@ -11,9 +11,16 @@ Group& Batch::AddGroup() {
 }
 
 core::Operation& Batch::AddOperation(const core::Limit& limit, std::span<const std::string_view> key) {
+  core::Operation& operation = AddOperationInPlace(limit, key);
+  auto* parts = const_cast<std::string_view*>(operation.key.data());  // our own arena
+  for (size_t i = 0; i < key.size(); ++i) parts[i] = Copy(key[i]);
+  return operation;
+}
+
+core::Operation& Batch::AddOperationInPlace(const core::Limit& limit, std::span<const std::string_view> key) {
   auto* parts = reinterpret_cast<std::string_view*>(
       Allocate(key.size() * sizeof(std::string_view), alignof(std::string_view)));
-  for (size_t i = 0; i < key.size(); ++i) new (&parts[i]) std::string_view(Copy(key[i]));
+  for (size_t i = 0; i < key.size(); ++i) new (&parts[i]) std::string_view(key[i]);
   core::Operation& operation = operations_.emplace_back();
   operation.limit = &limit;
   operation.key = {parts, key.size()};

@@ -77,6 +77,9 @@ class Batch {
   Group& AddGroup();
   // Adds an operation to the last group. The key's bytes are copied.
   core::Operation& AddOperation(const core::Limit& limit, std::span<const std::string_view> key);
+  // The same, but the key's bytes are not copied: they must outlive the batch's content (they stand in the batch
+  // already, or the caller waits until its last group is done).
+  core::Operation& AddOperationInPlace(const core::Limit& limit, std::span<const std::string_view> key);
   // A copy of the bytes that lives as long as the batch's content.
   std::string_view Copy(std::string_view bytes);
 

@@ -3,7 +3,8 @@
 // smallest remaining, the smallest limit, the policy's order). One Decider an event loop.
 //
 // Thread contract: all calls on the loop's thread. Receivers are called on it too: inside Flush where the engine
-// answers inline, later otherwise.
+// answers inline, later otherwise. A receiver may Submit and Flush while it is called; what it submits is decided
+// after the batch at hand.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,10 @@ namespace penstock::service {
 // A request as the protocols make it. Views must stay valid until Submit returns.
 struct Request {
   engine::Mode mode = engine::Mode::kCheck;
+  // Shows the state of every limit that matches, whatever its unit: a peek; the options' costs are not used.
+  bool look = false;
+  // A promise: this object and all its views stay valid until the receiver has heard. Nothing is copied then.
+  bool stable = false;
   std::string_view domain;
   std::span<const Attribute> attributes;
   // Ad hoc: a key with a limit of the caller's own, without policy; `domain` and `attributes` are then not used.
@@ -29,14 +34,18 @@ struct Request {
   std::string_view ad_hoc_key;
   // Only this limit of the domain (look, reset); empty = all that match.
   std::string_view only_limit;
+  // kSettle: `costs` and `request_id` are required; what was really used, a unit.
   CheckOptions options;
+  // Where to put the decision together instead of in the decider's own room; must live as long as `stable` says.
+  Decision* into = nullptr;
 };
 
 class Receiver {
  public:
   virtual ~Receiver() = default;
-  // The decision is valid only during the call. An Error is the caller's mistake (unknown domain, cost out of range,
-  // an id in use by another request), never a refusal.
+  // The decision is valid only during the call. An Error is the caller's mistake, never a refusal: kInvalid (a value
+  // out of its bounds), kTooLarge (too many limits match, a key too long), kNotFound (unknown domain or limit; settle:
+  // no such request id), kConflict (the request id belongs to another request).
   virtual void Decided(uint64_t token, const Result<const Decision*>& decision) noexcept = 0;
 };
 
@@ -45,8 +54,10 @@ class Decider {
   virtual ~Decider() = default;
   // Queues a request; the receiver hears of it exactly once, not before Flush.
   virtual void Submit(const Request& request, Receiver& receiver, uint64_t token) = 0;
-  // Decides everything submitted since the last Flush, within the policy's time-out from now.
+  // Decides everything submitted since the last Flush, within the engine's time-out from now.
   virtual void Flush() = 0;
+  // The receiver goes away: it hears of nothing that it has submitted. What was charged stays charged.
+  virtual void Detach(const Receiver& receiver) = 0;
 };
 
 }  // namespace penstock::service
