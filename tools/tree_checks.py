@@ -70,28 +70,35 @@ def blanked(text):
 NOT_A_FUNCTION = re.compile(r"^\s*(?:inline\s+)?(?:namespace|extern\b(?!.*\())|\b(?:class|struct|enum|union)\b[^()]*$|[^=!<>]=(?!=)[^()]*$")
 
 
-def function_spans(text):
-    """(first line, last line, head) of every function body. A brace that opens outside a function and follows a
-    parameter list opens a body; braces inside it are counted, not looked at."""
-    text = re.sub(r"^[ \t]*#(?:[^\n\\]|\\.)*", lambda m: re.sub(r"[^\n]", " ", m[0]), blanked(text), flags=re.M | re.S)
-    depth_in_function, head_start, start, line = 0, 0, 0, 1
-    head = ""
-    for match in re.finditer(r"[{};\n]", text):
+def without_directives(text):
+    """Blanked text whose preprocessor lines are blank too."""
+    return re.sub(r"^[ \t]*#(?:[^\n\\]|\\.)*", lambda match: re.sub(r"[^\n]", " ", match[0]), blanked(text), flags=re.M | re.S)
+
+
+def function_bodies(code):
+    """(offset of the opening brace, offset after the closing one, head) of every function body in blanked code. A
+    brace that opens outside a function and follows a parameter list opens a body; braces in it are only counted."""
+    depth, head_start, start, head = 0, 0, 0, ""
+    for match in re.finditer(r"[{};]", code):
         mark = match[0]
-        if mark == "\n":
-            line += 1
-        elif depth_in_function:
-            depth_in_function += (mark == "{") - (mark == "}")
-            if depth_in_function == 0:
-                yield start, line, " ".join(head.split())
+        if depth:
+            depth += (mark == "{") - (mark == "}")
+            if depth == 0:
+                yield start, match.end(), " ".join(head.split())
                 head_start = match.end()
-        elif mark == "{":
-            head = text[head_start:match.start()]
+            continue
+        if mark == "{":
+            head = code[head_start:match.start()]
             if ")" in head and not NOT_A_FUNCTION.search(head):
-                depth_in_function, start = 1, line
-            head_start = match.end()
-        else:
-            head_start = match.end()
+                depth, start = 1, match.start()
+        head_start = match.end()
+
+
+def function_spans(text):
+    """(first line, last line, head) of every function body."""
+    code = without_directives(text)
+    for start, end, head in function_bodies(code):
+        yield code.count("\n", 0, start) + 1, code.count("\n", 0, end) + 1, head
 
 
 def function_length(root):
