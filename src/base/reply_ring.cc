@@ -40,6 +40,7 @@ void ReplyRing::ReleaseHeld() {
     if (entry.bytes.capacity() > kKeepCapacity) entry.bytes.shrink_to_fit();
     ++first_;
   }
+  if (held_count_ == 0 && held_.size() > kKeepSlots) std::vector<Held>().swap(held_);
 }
 
 void ReplyRing::Reset() {

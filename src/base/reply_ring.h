@@ -81,6 +81,8 @@ class ReplyRing {
   };
   // A string that once grew beyond this gives its memory back when its slot is done.
   static constexpr size_t kKeepCapacity = 16 * 1024;
+  // So do more slots than these, once nothing is held: or a deep pipeline would leave a string a slot behind.
+  static constexpr size_t kKeepSlots = 64;
 
   Held& At(uint64_t slot) { return held_[slot & (held_.size() - 1)]; }
   void GrowFor(uint64_t slot);
