@@ -1,0 +1,54 @@
+#include "resp/commands.h"
+
+namespace penstock::resp {
+namespace {
+
+constexpr uint32_t kAny = CommandSpec::kAnyNumber;
+
+// The busiest first: lookup compares lengths in this order.
+constexpr CommandSpec kCommands[] = {
+    {CommandId::kThrottle, "cl.throttle", 5, 6, 1, true,
+     "Decides under a token bucket of the caller's own parameters"},
+    {CommandId::kCheck, "pen.check", 3, kAny, 0, true, "Decides under the limits of a domain that match"},
+    {CommandId::kAcquire, "pen.acquire", 4, kAny, 1, true,
+     "Takes permits of a semaphore of the caller's own size"},
+    {CommandId::kRelease, "pen.release", 2, kAny, 0, true, "Gives permits back"},
+    {CommandId::kRenew, "pen.renew", 3, 3, 0, true, "Prolongs the lease of a permit"},
+    {CommandId::kHolders, "pen.holders", 2, 2, 1, false, "Lists who holds permits of a semaphore"},
+    {CommandId::kPing, "ping", 1, 2, 0, false, "Answers PONG, or the message"},
+    {CommandId::kEcho, "echo", 2, 2, 0, false, "Answers the message"},
+    {CommandId::kHello, "hello", 1, kAny, 0, false,
+     "Chooses the protocol version, authenticates, names the connection"},
+    {CommandId::kAuth, "auth", 2, 3, 0, false, "Shows the token"},
+    {CommandId::kSelect, "select", 2, 2, 0, false, "Takes database 0, the only one"},
+    {CommandId::kClient, "client", 2, kAny, 0, false, "Tells or sets what is known of this connection"},
+    {CommandId::kCommand, "command", 1, kAny, 0, false, "Tells the commands of this server"},
+    {CommandId::kConfig, "config", 2, kAny, 0, false,
+     "CONFIG GET tells the few settings that clients ask for"},
+    {CommandId::kInfo, "info", 1, kAny, 0, false, "Tells versions and state of this server"},
+    {CommandId::kReset, "reset", 1, 1, 0, false, "Takes the connection back to how it began"},
+    {CommandId::kQuit, "quit", 1, kAny, 0, false, "Closes the connection"},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> AllCommands() { return kCommands; }
+
+const CommandSpec* FindCommand(std::string_view name) {
+  for (const CommandSpec& spec : kCommands) {
+    if (spec.name.size() == name.size() && EqualsIgnoringCase(name, spec.name)) return &spec;
+  }
+  return nullptr;
+}
+
+bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
+  if (text.size() != lower.size()) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const char lowered = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+    if (lowered != lower[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace penstock::resp
