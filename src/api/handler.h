@@ -15,9 +15,6 @@
 // Thread contract: all calls on the loop's thread. Nothing here may block or throw.
 #pragma once
 
-#include <span>
-#include <string_view>
-
 #include "base/address.h"
 #include "base/reply_ring.h"
 
@@ -26,6 +23,7 @@ struct Request;
 class Session;
 }  // namespace penstock::http
 namespace penstock::resp {
+struct Command;
 class Session;
 }  // namespace penstock::resp
 
@@ -62,8 +60,9 @@ class HttpHandler {
 class RespHandler {
  public:
   virtual ~RespHandler() = default;
-  // At least one argument, the command's name first. The views are valid during the call only.
-  virtual void Handle(std::span<const std::string_view> args, RespSlot slot) noexcept = 0;
+  // One of the deciding commands, with as many arguments as it may have; the session has answered all others. The views
+  // are valid during the call only.
+  virtual void Handle(const resp::Command& command, RespSlot slot) noexcept = 0;
   virtual void Flush() noexcept = 0;
 };
 
