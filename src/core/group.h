@@ -9,7 +9,7 @@
 namespace penstock::core {
 
 struct GroupOptions {
-  Micros max_wait;     // 0 to 60 s; token buckets only (rule E8)
+  Micros max_wait{};   // 0 to 60 s; token buckets only (rule E8)
   bool force = false;  // always charge (rule E7)
   bool partial =
       false;  // take, a unit, the smallest of the cost and what each enforced limit of that unit has

@@ -26,7 +26,7 @@ struct BucketState {
 
 // Sliding log: `weight` was spent at `at`. Runs are in ascending order of `at`, weights positive.
 struct LogRun {
-  EngineTime at;
+  EngineTime at{};
   int64_t weight = 0;
   friend bool operator==(const LogRun&, const LogRun&) = default;
 };
@@ -36,15 +36,18 @@ struct BucketView {
   bool present = false;
   Version version = 0;
   const LimitParams* params = nullptr;  // not null when present
-  BucketState state;
-  std::span<const LogRun> runs;  // sliding log only
+  BucketState state{};
+  std::span<const LogRun> runs{};  // sliding log only
 };
 
-// What to write. The engine stores `state` with the limit's own params and version; for a log it then drops from
-// both ends and appends, in that order.
+// What to write. The engine stores `state` with the limit's own params and version; for a log it then amends one run
+// (a settle), drops from both ends and appends, in that order.
 struct BucketEdit {
   bool write = false;
-  BucketState state;
+  BucketState state{};
+  bool amend = false;        // the run at amend_index of BucketView::runs gets amend_weight; 0 removes it
+  uint32_t amend_index = 0;  // never one of the runs that are dropped
+  int64_t amend_weight = 0;
   uint32_t drop_oldest = 0;
   uint32_t drop_newest = 0;
   uint32_t append_count = 0;  // 0 to 2 runs
@@ -53,8 +56,8 @@ struct BucketEdit {
 
 // What a charge must remember so that it can be undone, settled or replayed (rules E4, E10).
 struct Charge {
-  EngineTime at;            // the engine's instant of the charge (not before the stamp it met)
-  EngineTime window;        // windows: BucketState::stamp of the window that was charged
+  EngineTime at{};          // the engine's instant of the charge (not before the stamp it met)
+  EngineTime window{};      // windows: BucketState::stamp of the window that was charged
   int64_t debt_before = 0;  // token bucket: d0, in units
   int64_t cost = 0;         // what was taken; 0 = nothing charged
 };
@@ -65,9 +68,9 @@ struct Verdict {
   int64_t limit = 0;      // capacity; -1 = unlimited
   int64_t remaining = 0;  // after this request; -1 = unlimited
   int64_t taken = 0;
-  Micros retry_after;  // kDenied: refused at every instant before now + this, admitted at it
-  Micros reset_after;  // until no use is left
-  Micros wait;         // kAllowed with max_wait: when it may go
+  Micros retry_after{};  // kDenied: refused at every instant before now + this, admitted at it
+  Micros reset_after{};  // until no use is left
+  Micros wait{};         // kAllowed with max_wait: when it may go
 };
 
 // Edges of a calendar window by the caller's estimate of the engine's time: previous start, current start, next

@@ -35,9 +35,9 @@ struct RateSpec {
   Algorithm algorithm = Algorithm::kTokenBucket;
   WindowKind window = WindowKind::kEpoch;  // fixed windows only
   RateKind kind = RateKind::kFinite;
-  int64_t count = 0;             // `count` per `period`
-  Micros period;                 // calendar kinds: ignored
-  std::optional<int64_t> burst;  // token buckets only; default: count
+  int64_t count = 0;               // `count` per `period`
+  Micros period{};                 // calendar kinds: ignored
+  std::optional<int64_t> burst{};  // token buckets only; default: count
 };
 
 // Invariant (token bucket): drain and unit_cost are coprime, capacity * unit_cost + drain * (60 s in ticks) and
@@ -49,7 +49,7 @@ struct LimitParams {
   RateKind kind = RateKind::kFinite;
   int64_t capacity = 0;   // what the largest single cost may be: burst, or the count of a window; 0 for kZero
   int64_t count = 0;      // the rate as written
-  Micros period;          // as written; calendar kinds: the nominal length (30 and 365 days)
+  Micros period{};        // as written; calendar kinds: the nominal length (30 and 365 days)
   Micros tick{1};         // 1 us, 1 ms or 1 s: the finest that keeps every product exact
   int64_t drain = 0;      // c: units that drain each tick (token bucket)
   int64_t unit_cost = 0;  // p: units that one token costs (token bucket)
