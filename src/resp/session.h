@@ -26,10 +26,10 @@
 #include <variant>
 #include <vector>
 
+#include "base/receive_buffer.h"
 #include "base/reply_ring.h"
 #include "resp/commands.h"
 #include "resp/connection_commands.h"
-#include "resp/receive_buffer.h"
 #include "resp/request_parser.h"
 #include "resp/writer.h"
 

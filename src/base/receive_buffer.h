@@ -11,7 +11,7 @@
 #include <memory>
 #include <span>
 
-namespace penstock::resp {
+namespace penstock {
 
 class ReceiveBuffer {
  public:
@@ -40,4 +40,4 @@ class ReceiveBuffer {
   size_t end_ = 0;
 };
 
-}  // namespace penstock::resp
+}  // namespace penstock

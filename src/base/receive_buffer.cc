@@ -1,8 +1,8 @@
-#include "resp/receive_buffer.h"
+#include "base/receive_buffer.h"
 
 #include <cstring>
 
-namespace penstock::resp {
+namespace penstock {
 
 std::span<char> ReceiveBuffer::Space() {
   const size_t kept = end_ - begin_;
@@ -28,4 +28,4 @@ void ReceiveBuffer::Resize(size_t capacity) {
   capacity_ = capacity;
 }
 
-}  // namespace penstock::resp
+}  // namespace penstock
