@@ -1,0 +1,96 @@
+#include "policy/identity.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+
+namespace penstock::policy {
+namespace {
+
+void AppendPart(std::string& out, std::string_view part) {
+  AppendInt(out, static_cast<int64_t>(part.size()));
+  out += ':';
+  out += part;
+}
+
+}  // namespace
+
+std::string LimitIdentity(std::string_view domain, const LimitDefinition& limit,
+                          std::string_view match_text) {
+  const bool permits = limit.permits.has_value();
+  std::string out;
+  AppendInt(out, static_cast<int64_t>(limit.key.size()));
+  out += ';';
+  AppendPart(out, domain);
+  AppendPart(out, limit.name);
+  AppendPart(out, ToString(permits ? core::Algorithm::kPermits : limit.algorithm));
+  AppendPart(out, ToString(limit.window));
+  for (const KeyPart& part : limit.key) {
+    AppendPart(out, part.attribute);
+    std::string masks;
+    if (part.address) {
+      AppendInt(masks, part.mask4);
+      masks += ',';
+      AppendInt(masks, part.mask6);
+    }
+    AppendPart(out, masks);
+  }
+  AppendPart(out, match_text);
+  return out;
+}
+
+bool SharesIdentity(const LimitDefinition& limit, const OverrideDefinition& override_definition) {
+  return std::all_of(
+      override_definition.match.begin(), override_definition.match.end(), [&](const Condition& condition) {
+        return std::any_of(limit.key.begin(), limit.key.end(),
+                           [&](const KeyPart& part) { return part.attribute == condition.attribute; });
+      });
+}
+
+std::string_view ToString(core::Algorithm algorithm) {
+  switch (algorithm) {
+    case core::Algorithm::kTokenBucket:
+      return "token_bucket";
+    case core::Algorithm::kFixedWindow:
+      return "fixed_window";
+    case core::Algorithm::kSlidingWindow:
+      return "sliding_window";
+    case core::Algorithm::kSlidingLog:
+      return "sliding_log";
+    case core::Algorithm::kPermits:
+      return "permits";
+  }
+  return "";
+}
+
+std::string_view ToString(core::WindowKind window) {
+  switch (window) {
+    case core::WindowKind::kEpoch:
+      return "epoch";
+    case core::WindowKind::kFirstRequest:
+      return "first_request";
+    case core::WindowKind::kDay:
+      return "day";
+    case core::WindowKind::kWeek:
+      return "week";
+    case core::WindowKind::kMonth:
+      return "month";
+    case core::WindowKind::kYear:
+      return "year";
+  }
+  return "";
+}
+
+std::string_view ToString(core::OnFailure on_failure) {
+  switch (on_failure) {
+    case core::OnFailure::kAllow:
+      return "allow";
+    case core::OnFailure::kDeny:
+      return "deny";
+    case core::OnFailure::kLocal:
+      return "local";
+  }
+  return "";
+}
+
+}  // namespace penstock::policy
