@@ -1,0 +1,50 @@
+// Classes of characters of RFC 9110, as tables: a look-up a byte.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace penstock::http {
+
+namespace detail {
+constexpr std::array<bool, 256> TokenTable() {
+  std::array<bool, 256> table{};
+  for (size_t c = '0'; c <= '9'; ++c) table[c] = true;
+  for (size_t c = 'a'; c <= 'z'; ++c) table[c] = table[c - 'a' + 'A'] = true;
+  for (const char c : std::string_view("!#$%&'*+-.^_`|~")) table[static_cast<unsigned char>(c)] = true;
+  return table;
+}
+constexpr std::array<bool, 256> ControlTable() {
+  std::array<bool, 256> table{};
+  for (size_t c = 0; c < 0x20; ++c) table[c] = c != '\t';
+  table[0x7f] = true;
+  return table;
+}
+inline constexpr auto kToken = TokenTable();
+inline constexpr auto kControl = ControlTable();
+}  // namespace detail
+
+// May stand in a method or a header name.
+inline bool IsTokenCharacter(char c) { return detail::kToken[static_cast<unsigned char>(c)]; }
+
+inline bool IsToken(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), IsTokenCharacter);
+}
+
+// May not stand in a header value: all control characters but the tab.
+inline bool IsControl(char c) { return detail::kControl[static_cast<unsigned char>(c)]; }
+
+inline bool IsHeaderValue(std::string_view value) {
+  return std::none_of(value.begin(), value.end(), IsControl);
+}
+
+// The value of a hexadecimal digit, or -1.
+inline int HexValue(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+}  // namespace penstock::http

@@ -1,0 +1,75 @@
+// Writes responses straight into an output buffer: status line, headers, body; always with Content-Length (but for the
+// statuses that have no body), and with nothing in a header that could end it early.
+//
+//   ResponseWriter writer(out, shape, 200);
+//   writer.Header("X-RateLimit-Limit", 20);
+//   AppendRateLimit(writer.OpenHeader("RateLimit"), …);
+//   writer.CloseHeader();
+//   std::string& body = writer.BeginBody("application/json");
+//   body += …;          // append only
+//   writer.EndBody();
+//
+// One response at a time on a buffer; between the constructor and the end nobody else writes into it. A plain
+// helper of the caller's thread, no allocation but the buffer's growth.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace penstock::http {
+
+// What a response must know of its request; session.h hands it out with the request.
+struct ReplyShape {
+  bool head_only = false;  // the method was HEAD: all but the body
+  bool keep_alive = true;
+  bool http10 = false;
+};
+
+class ResponseWriter {
+ public:
+  // `date`: the value of the Date header (AppendHttpDate, kept for a second by the caller), or empty for none.
+  ResponseWriter(std::string& out, const ReplyShape& shape, int status, std::string_view date = {});
+  ResponseWriter(const ResponseWriter&) = delete;
+  ResponseWriter& operator=(const ResponseWriter&) = delete;
+
+  // False, and nothing written, if the name is no token or the value has a control character: what comes from
+  // outside cannot add a header or end the head.
+  bool Header(std::string_view name, std::string_view value);
+  void Header(std::string_view name, int64_t value);
+
+  // A value that is put together in place: append to what comes back, then close. CloseHeader drops the header and
+  // says false if the value has a control character.
+  std::string& OpenHeader(std::string_view name);
+  bool CloseHeader();
+
+  // The rest of the head and the body, ready made.
+  void Body(std::string_view content_type, std::string_view body);
+  // The same with no body (and no type).
+  void NoBody();
+
+  // A body that is put together in place: append to what comes back, then end.
+  std::string& BeginBody(std::string_view content_type);
+  void EndBody();
+
+ private:
+  void AppendName(std::string_view name);
+  bool HasBody() const { return status_ >= 200 && status_ != 204 && status_ != 304; }
+
+  std::string& out_;
+  const ReplyShape shape_;
+  const int status_;
+  size_t header_begin_ = 0;  // of the open header
+  size_t value_begin_ = 0;
+  size_t length_at_ = 0;  // where the digits of Content-Length stand
+  size_t body_begin_ = 0;
+};
+
+// "OK" for 200; "" for a status without a name.
+std::string_view ReasonPhrase(int status);
+
+// Appends an instant as HTTP writes it: "Sun, 06 Nov 1994 08:49:37 GMT". Years 1970 to 9999.
+void AppendHttpDate(std::string& out, int64_t unix_seconds);
+
+}  // namespace penstock::http
