@@ -3,14 +3,28 @@
 
 #include <utility>
 
+#include "core/fixed_window.h"
 #include "core/params.h"
+#include "core/sliding_log.h"
+#include "core/sliding_window.h"
 #include "core/token_bucket.h"
 
 namespace penstock::core {
 
-// Permits have rules of their own and never come here; as the limit compiles to no rate, they are decided before.
+// Not for permits: they have rules of their own.
 template <class Visitor>
-decltype(auto) Dispatch([[maybe_unused]] Algorithm algorithm, Visitor&& visit) {
+decltype(auto) Dispatch(Algorithm algorithm, Visitor&& visit) {
+  switch (algorithm) {
+    case Algorithm::kFixedWindow:
+      return std::forward<Visitor>(visit)(FixedWindow{});
+    case Algorithm::kSlidingWindow:
+      return std::forward<Visitor>(visit)(SlidingWindow{});
+    case Algorithm::kSlidingLog:
+      return std::forward<Visitor>(visit)(SlidingLog{});
+    case Algorithm::kTokenBucket:
+    case Algorithm::kPermits:
+      break;
+  }
   return std::forward<Visitor>(visit)(TokenBucket{});
 }
 

@@ -64,9 +64,9 @@ void Judge(Rule, const Scene& scene, int64_t cost, const GroupOptions& options, 
     verdict.outcome = Outcome::kNever;
     return;
   }
-  if (Rule::Fits(scene, operation.edit.state, cost)) [[likely]]
+  if (Rule::Fits(scene, operation.edit, cost)) [[likely]]
     return;
-  Micros wait = Rule::FitsAt(scene, operation.edit.state, cost) - scene.now;
+  Micros wait = Rule::FitsAt(scene, operation.edit, cost) - scene.now;
   if (scene.params.algorithm == Algorithm::kTokenBucket && !options.partial) {
     if (wait <= options.max_wait) {
       verdict.wait = wait;
@@ -83,17 +83,17 @@ void Spend(Rule, const Scene& scene, int64_t cost, Operation& operation) {
   if (cost > 0) {
     operation.verdict.saturated |= Rule::Take(scene, cost, operation.edit, operation.charge);
     operation.verdict.taken = cost;
+    operation.charge.version = operation.limit->version;
   } else if (cost < 0) {
-    const EngineTime at = Later(scene.now, operation.edit.state.stamp);
-    operation.verdict.taken = -Rule::GiveBack(scene, -cost, operation.edit);
-    operation.charge = {.at = at, .cost = operation.verdict.taken};
+    operation.verdict.taken = -Rule::GiveBack(scene, -cost, operation.edit, operation.charge);
+    operation.charge.version = operation.limit->version;
   }
 }
 
 // What is left, and until when there is use.
 template <class Rule>
 void Tell(Rule, const Scene& scene, Operation& operation) {
-  operation.verdict.remaining = Rule::Available(scene, operation.edit.state);
+  operation.verdict.remaining = Rule::Available(scene, operation.edit);
   const EngineTime idle_at = Rule::IdleAt(scene.params, operation.edit.state);
   operation.verdict.reset_after = idle_at > scene.now ? idle_at - scene.now : Micros{};
 }
@@ -119,7 +119,7 @@ int64_t PartialCost(std::span<const Operation> operations, const Operation& aske
     cost = std::min(cost, other.cost);
     if (!IsFinite(*other.limit)) continue;
     cost = std::min(cost, Dispatch(other.limit->params.algorithm, [&](auto rule) {
-                      return decltype(rule)::Available(SceneOf(other, now), other.edit.state);
+                      return decltype(rule)::Available(SceneOf(other, now), other.edit);
                     }));
   }
   return std::max<int64_t>(cost, 1);
@@ -156,15 +156,41 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
   for (Operation& operation : operations) {
     const bool spend = allowed && operation.verdict.outcome == Outcome::kAllowed;
     const int64_t cost = spend ? operation.verdict.taken : 0;
-    operation.verdict.taken = cost;
+    operation.verdict.taken = 0;
     if (!spend) operation.verdict.wait = {};
-    if (!IsFinite(*operation.limit)) continue;
+    if (!IsFinite(*operation.limit)) {
+      operation.verdict.taken = std::max<int64_t>(cost, 0);
+      continue;
+    }
     Dispatch(operation.limit->params.algorithm, [&](auto rule) {
       const Scene scene = SceneOf(operation, now);
       Spend(rule, scene, cost, operation);
       Tell(rule, scene, operation);
     });
   }
+}
+
+// Changes a charge under the parameters that the bucket was charged with, then looks at it under the limit's.
+template <class Rule>
+void Amend(Rule rule, const Charge& charge, int64_t delta, Operation& operation, EngineTime now) {
+  const Scene scene = SceneOf(operation, now);
+  Open(rule, scene, operation);
+  const BucketView& bucket = operation.bucket;
+  if (delta != 0) {
+    if (bucket.present && Rule::kAdjustsBeforeConvert && !(*bucket.params == scene.params)) {
+      const Scene stored{*bucket.params, now, operation.boundaries, bucket};
+      const bool migrates = operation.edit.write;
+      operation.edit = {};
+      Rule::Advance(stored, *bucket.params, operation.edit);
+      operation.verdict.saturated = Rule::Adjust(stored, charge, delta, operation.edit);
+      operation.verdict.saturated |= Rule::Convert(scene, *bucket.params, operation.edit);
+      operation.edit.write |= migrates;
+    } else {
+      operation.verdict.saturated |= Rule::Adjust(scene, charge, delta, operation.edit);
+    }
+  }
+  Judge(rule, scene, 0, GroupOptions{}, operation);
+  Tell(rule, scene, operation);
 }
 
 }  // namespace
@@ -206,17 +232,16 @@ Outcome GroupOutcome(std::span<const Operation> operations) {
 }
 
 void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, EngineTime now) {
-  if (!IsFinite(*operation.limit)) return JudgeWithoutNumber(operation);
-  const Scene scene = SceneOf(operation, now);
-  Dispatch(operation.limit->params.algorithm, [&](auto rule) {
-    using Rule = decltype(rule);
-    Open(rule, scene, operation);
-    if (delta != 0) operation.verdict.saturated |= Rule::Adjust(scene, charge, delta, operation.edit);
-    if (!Rule::Fits(scene, operation.edit.state, 0)) Judge(rule, scene, 0, GroupOptions{}, operation);
-    operation.charge = charge;
-    operation.charge.cost += delta;
-    Tell(rule, scene, operation);
-  });
+  JudgeWithoutNumber(operation);
+  operation.charge = charge;
+  const BucketView& bucket = operation.bucket;
+  if (!IsFinite(*operation.limit)) return;
+  if (bucket.present && bucket.version > operation.limit->version) return;
+  const bool lost = delta < 0 && bucket.present && bucket.version > charge.version;
+  Dispatch(operation.limit->params.algorithm,
+           [&](auto rule) { Amend(rule, charge, lost ? 0 : delta, operation, now); });
+  operation.charge = charge;
+  operation.charge.cost += delta;
 }
 
 EngineTime IdleAt(const LimitParams& params, const BucketState& state) {

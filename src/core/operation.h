@@ -60,6 +60,7 @@ struct Charge {
   EngineTime window{};      // windows: BucketState::stamp of the window that was charged
   int64_t debt_before = 0;  // token bucket: d0, in units
   int64_t cost = 0;         // what was taken; 0 = nothing charged
+  Version version = 0;      // of the limit that was charged
 };
 
 struct Verdict {

@@ -13,10 +13,11 @@ bool TokenBucket::Convert(const Scene& scene, const LimitParams& stored, BucketE
 }
 
 // What comes back is told in whole tokens, a begun one counted whole.
-int64_t TokenBucket::GiveBack(const Scene& scene, int64_t tokens, BucketEdit& edit) {
+int64_t TokenBucket::GiveBack(const Scene& scene, int64_t tokens, BucketEdit& edit, Charge& charge) {
   if (edit.state.value == 0) return 0;
   const int64_t used = CeilDiv(edit.state.value, scene.params.unit_cost);
   const int64_t back = std::min(tokens, used);
+  charge = {.at = edit.state.stamp, .debt_before = edit.state.value, .cost = -back};
   edit.state.value = std::max<int64_t>(0, edit.state.value - back * scene.params.unit_cost);
   edit.write = true;
   return back;

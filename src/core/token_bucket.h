@@ -11,6 +11,9 @@
 namespace penstock::core {
 
 struct TokenBucket {
+  // Debts and windows are those of the parameters at the charge.
+  static constexpr bool kAdjustsBeforeConvert = true;
+
   // The largest debt that whole tokens make within kMaxExact.
   static int64_t MaxDebt(const LimitParams& params) {
     return kMaxExact / params.unit_cost * params.unit_cost;
@@ -31,17 +34,17 @@ struct TokenBucket {
     edit.state.stamp = scene.now;
   }
 
-  static bool Fits(const Scene& scene, const BucketState& state, int64_t cost) {
-    return state.value <= (scene.params.capacity - cost) * scene.params.unit_cost;
+  static bool Fits(const Scene& scene, const BucketEdit& edit, int64_t cost) {
+    return edit.state.value <= (scene.params.capacity - cost) * scene.params.unit_cost;
   }
 
-  static EngineTime FitsAt(const Scene& scene, const BucketState& state, int64_t cost) {
-    const int64_t excess = state.value - (scene.params.capacity - cost) * scene.params.unit_cost;
-    return AfterTicks(state.stamp, CeilDiv(excess, scene.params.drain), scene.params.tick);
+  static EngineTime FitsAt(const Scene& scene, const BucketEdit& edit, int64_t cost) {
+    const int64_t excess = edit.state.value - (scene.params.capacity - cost) * scene.params.unit_cost;
+    return AfterTicks(edit.state.stamp, CeilDiv(excess, scene.params.drain), scene.params.tick);
   }
 
-  static int64_t Available(const Scene& scene, const BucketState& state) {
-    const int64_t room = scene.params.capacity * scene.params.unit_cost - state.value;
+  static int64_t Available(const Scene& scene, const BucketEdit& edit) {
+    const int64_t room = scene.params.capacity * scene.params.unit_cost - edit.state.value;
     return room <= 0 ? 0 : room / scene.params.unit_cost;
   }
 
@@ -63,7 +66,7 @@ struct TokenBucket {
   }
 
   static bool Take(const Scene& scene, int64_t cost, BucketEdit& edit, Charge& charge) {
-    charge = {.at = edit.state.stamp, .window = {}, .debt_before = edit.state.value, .cost = cost};
+    charge = {.at = edit.state.stamp, .debt_before = edit.state.value, .cost = cost};
     edit.write = true;
     return AddDebt(scene.params, cost, edit.state.value);
   }
@@ -74,7 +77,7 @@ struct TokenBucket {
   }
 
   static bool Convert(const Scene& scene, const LimitParams& stored, BucketEdit& edit);
-  static int64_t GiveBack(const Scene& scene, int64_t tokens, BucketEdit& edit);
+  static int64_t GiveBack(const Scene& scene, int64_t tokens, BucketEdit& edit, Charge& charge);
   static bool Adjust(const Scene& scene, const Charge& charge, int64_t delta, BucketEdit& edit);
 };
 
