@@ -111,9 +111,10 @@ ParseStatus ReplyParser::ParseBulk(std::string_view reply, ReplyType type) {
   if (length < 0 || static_cast<uint64_t>(length) > limits_.max_bulk_bytes)
     return Refuse("invalid bulk length");
   const size_t bytes = static_cast<size_t>(length);
+  if (pos_ + bytes + 2 > limits_.max_reply_bytes) return Refuse("reply too big");
   if (reply.size() - pos_ < bytes + 2) {
     pos_ = start;  // the length line is short: it is read again
-    return start + bytes > limits_.max_reply_bytes ? Refuse("reply too big") : ParseStatus::kNeedMore;
+    return ParseStatus::kNeedMore;
   }
   if (reply[pos_ + bytes] != '\r' || reply[pos_ + bytes + 1] != '\n')
     return Refuse("bulk without CRLF at its end");
