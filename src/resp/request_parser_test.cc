@@ -18,8 +18,6 @@ struct Heard {
   std::vector<Args> commands;
   std::string error;
   size_t left = 0;  // bytes not consumed
-
-  friend bool operator==(const Heard&, const Heard&) = default;
 };
 
 // Feeds `bytes` in pieces of the given sizes (the last size repeats); every call gets a fresh copy of the unread
