@@ -45,6 +45,7 @@ Action Session::Next() {
       RefuseAndClose(parser_.error());
       continue;
     }
+    ++commands_;
     const auto args = parser_.args();
     const CommandSpec* spec = FindCommand(args[0]);
     if (spec != nullptr && spec->decides() && state_.authenticated && args.size() >= spec->least_args &&

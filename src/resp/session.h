@@ -62,6 +62,8 @@ class Session {
   void Received(size_t count) { buffer_.Received(count); }
 
   Action Next();
+  // Orderly shutdown: takes no further command; what was handed out is still answered.
+  void Drain() { closing_ = true; }
 
   // Calls write(Writer&), which writes exactly one whole reply, if the ticket is still owed one; says whether it was.
   template <class Write>
@@ -78,10 +80,14 @@ class Session {
   std::string_view Output() const { return std::string_view(replies_.output()).substr(written_); }
   void Written(size_t count);
 
-  // After Close: every reply was given and written.
+  // After Close or Drain: every reply was given and written.
   bool Finished() const { return closing_ && replies_.Empty() && Output().empty(); }
 
   size_t in_flight() const { return replies_.open(); }
+  // Whether a part of a command was received: what follows it has its time bound, which the caller keeps.
+  bool mid_command() { return !closing_ && !buffer_.unread().empty(); }
+  // Commands read so far, those included that the session answered itself.
+  uint64_t commands() const { return commands_; }
   // Bytes that wait for the peer to read, or for an older reply.
   size_t pending_bytes() const { return Output().size() + replies_.held_bytes(); }
   const ConnectionState& state() const { return state_; }
@@ -100,6 +106,7 @@ class Session {
   ReceiveBuffer buffer_;
   RequestParser parser_;
   ReplyRing replies_;
+  uint64_t commands_ = 0;
   size_t written_ = 0;  // bytes of the ring's output that were written already
   // First slots after a change of the protocol version, ascending; dropped when all before the last are answered.
   std::vector<uint64_t> switches_;

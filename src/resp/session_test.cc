@@ -223,6 +223,25 @@ TEST(Session, AProtocolErrorIsSaidAfterWhatIsOwedThenClosed) {
   EXPECT_TRUE(session.Finished());
 }
 
+TEST(Session, DrainingAnswersWhatWasHandedOutAndTakesNothingMore) {
+  const SessionOptions options;
+  Session session(options);
+  session.Open(1, "127.0.0.1:9");
+  Receive(session, kThrottle);
+  const std::vector<ReplyTicket> tickets = Tickets(session);
+  ASSERT_EQ(tickets.size(), 1u);
+  EXPECT_FALSE(session.mid_command());
+  Receive(session, "PING\r\nPI");
+  EXPECT_TRUE(session.mid_command());
+  session.Drain();
+  EXPECT_TRUE(std::holds_alternative<Close>(session.Next()));
+  EXPECT_FALSE(session.Finished());
+  EXPECT_TRUE(Say(session, tickets[0], "ok"));
+  EXPECT_EQ(TakeOutput(session), "+ok\r\n");
+  EXPECT_TRUE(session.Finished());
+  EXPECT_EQ(session.commands(), 1u);
+}
+
 TEST(Session, ABrowsersRequestIsClosedWithoutAWord) {
   const SessionOptions options;
   for (const std::string_view request :
