@@ -1,0 +1,59 @@
+#include "engine/memory/memory_engine.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/memory/bucket_table.h"
+#include "engine/memory/memory_session.h"
+#include "engine/memory/registry.h"
+#include "engine/memory/request_ids.h"
+
+namespace penstock::engine {
+namespace {
+
+size_t ShardsOf(const MemoryOptions& options) {
+  return std::bit_floor(std::clamp<size_t>(options.shards, 1, BucketTable::kMaxShards));
+}
+
+}  // namespace
+
+MemoryEngine::MemoryEngine(const MemoryOptions& options, const Clock& clock)
+    : options_(options),
+      clock_(clock),
+      hash_key_(options.hash_seed ? HashKey(*options.hash_seed) : HashKey::Random()),
+      params_(std::make_shared<ParamTable>(std::min(options.max_params, ParamTable::kMaxEntries))),
+      table_(std::make_unique<BucketTable>(ShardsOf(options), options.max_keys, params_)),
+      ids_(std::make_unique<RequestIds>(options.max_request_verdicts)),
+      registry_(std::make_unique<Registry>()) {}
+
+MemoryEngine::~MemoryEngine() = default;
+
+std::unique_ptr<EngineSession> MemoryEngine::OpenLoop(Executor&, Timer&) { return OpenSession(); }
+
+std::unique_ptr<EngineSession> MemoryEngine::OpenSession() { return std::make_unique<MemorySession>(*this); }
+
+Result<void> MemoryEngine::CanHold(const core::LimitParams& params) const {
+  if (params.algorithm == core::Algorithm::kPermits) return Invalid("the memory engine does not hold permits yet");
+  return {};
+}
+
+EngineStats MemoryEngine::stats() const NO_THREAD_SAFETY_ANALYSIS {
+  EngineStats stats;
+  for (size_t i = 0; i < table_->shard_count(); ++i) {
+    Shard& shard = table_->shard(i);
+    shard.lock.Lock();
+    const ShardCounters counters = shard.counters;
+    shard.lock.Unlock();
+    stats.evictions += counters.evictions;
+    stats.refused_full += counters.refused_full;
+    stats.saturated += counters.saturated;
+    stats.stale += counters.stale;
+  }
+  stats.keys = table_->keys();
+  stats.max_keys = table_->max_keys();
+  stats.request_ids = ids_->size();
+  stats.ids_not_kept = counters_.ids_not_kept.load(std::memory_order_relaxed);
+  return stats;
+}
+
+}  // namespace penstock::engine

@@ -1,0 +1,248 @@
+#include "engine/memory/memory_session.h"
+
+#include <algorithm>
+
+namespace penstock::engine {
+namespace {
+
+// Holds the locks of all shards of some names, taken in ascending order.
+class ShardLocks {
+ public:
+  ShardLocks(BucketTable& table, const Hash128* names, size_t count) NO_THREAD_SAFETY_ANALYSIS : table_(table) {
+    for (size_t i = 0; i < count; ++i) {
+      const auto shard = static_cast<uint16_t>(table.ShardOf(names[i]));
+      const auto at = std::lower_bound(shards_.begin(), shards_.begin() + size_, shard);
+      if (at != shards_.begin() + size_ && *at == shard) continue;
+      std::copy_backward(at, shards_.begin() + size_, shards_.begin() + size_ + 1);
+      *at = shard;
+      ++size_;
+    }
+    for (size_t i = 0; i < size_; ++i) table_.shard(shards_[i]).lock.Lock();
+  }
+  ~ShardLocks() NO_THREAD_SAFETY_ANALYSIS {
+    for (size_t i = size_; i-- > 0;) table_.shard(shards_[i]).lock.Unlock();
+  }
+  ShardLocks(const ShardLocks&) = delete;
+  ShardLocks& operator=(const ShardLocks&) = delete;
+
+ private:
+  static_assert(BucketTable::kMaxShards <= UINT16_MAX);
+  BucketTable& table_;
+  std::array<uint16_t, SlotTable::kMaxRoom> shards_;
+  size_t size_ = 0;
+};
+
+bool Charged(const core::Operation& operation) { return operation.charge.cost != 0; }
+
+}  // namespace
+
+void MemorySession::Decide(Batch& batch, SteadyTime, Sink& sink) noexcept {
+  const EngineTime now = engine_.Now();
+  const std::span<Group> groups = batch.groups();
+  size_t done = 0;
+  while (done < groups.size()) {
+    // The next run: as many groups as fit, at least one.
+    size_t count = groups[done].count;
+    size_t end = done + 1;
+    while (end < groups.size() && count + groups[end].count <= kRun) count += groups[end++].count;
+    const size_t first = groups[done].first;
+    if (count <= kRun) Name(batch.operations().subspan(first, count));
+    for (; done < end; ++done) {
+      Group& group = groups[done];
+      group.result = {.state = GroupState::kDecided, .now = now};
+      DecideGroup({group, batch.operations(group), names_.data() + (group.first - first), now});
+      sink.Decided(batch, group);
+    }
+  }
+}
+
+void MemorySession::Name(std::span<core::Operation> operations) {
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const core::Operation& operation = operations[i];
+    const Hash128 key = engine_.hash_key_.HashParts(operation.key);
+    names_[i] = SlotName(Combine(BindingOf(*operation.limit).identity, key));
+    table_.Prefetch(names_[i]);
+  }
+}
+
+void MemorySession::DecideGroup(const Work& work) {
+  if (work.operations.size() > kMaxOperations) return Refuse(work, GroupState::kUnavailable, Reason::kOverload);
+  for (const core::Operation& operation : work.operations) {
+    if (BindingOf(*operation.limit).params == ParamTable::kNone) {
+      return Refuse(work, GroupState::kUnavailable, Reason::kFull);
+    }
+  }
+  const Group& group = work.group;
+  if (group.mode == Mode::kReset) return Reset(work);
+  if (group.mode == Mode::kSettle || !group.request_id.empty()) return DecideUnderId(work);
+  if (work.operations.size() == 1) return DecideOne(work);
+  return DecideAll(work);
+}
+
+// Most requests: one limit, no request id.
+void MemorySession::DecideOne(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
+  core::Operation& operation = work.operations[0];
+  Shard& shard = table_.shard(table_.ShardOf(work.names[0]));
+  shard.lock.Lock();
+  Slot* const slot = table_.Look(shard, work.names[0], operation);
+  const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
+  if (status == core::GroupStatus::kDecided) [[likely]] {
+    if (operation.edit.write && !table_.StoreOne(shard, slot, work.names[0], operation, work.now)) {
+      ++shard.counters.refused_full;
+      Refuse(work, GroupState::kUnavailable, Reason::kFull);
+    }
+    shard.counters.saturated += operation.verdict.saturated;
+  } else {
+    shard.counters.stale += status == core::GroupStatus::kStale;
+    Finish(work, status);
+  }
+  shard.lock.Unlock();
+}
+
+void MemorySession::DecideAll(const Work& work) {
+  const ShardLocks locks(table_, work.names, work.operations.size());
+  DecideLocked(work);
+}
+
+void MemorySession::DecideLocked(const Work& work) {
+  if (work.operations.empty()) return;
+  ShardCounters& counters = table_.shard(table_.ShardOf(work.names[0])).counters;
+  for (size_t i = 0; i < work.operations.size(); ++i) {
+    table_.Look(table_.shard(table_.ShardOf(work.names[i])), work.names[i], work.operations[i]);
+  }
+  const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
+  if (status != core::GroupStatus::kDecided) {
+    counters.stale += status == core::GroupStatus::kStale;
+    return Finish(work, status);
+  }
+  if (!table_.MakeRoom(work.operations, work.names, work.now)) {
+    ++counters.refused_full;
+    return Refuse(work, GroupState::kUnavailable, Reason::kFull);
+  }
+  for (size_t i = 0; i < work.operations.size(); ++i) {
+    const core::Operation& operation = work.operations[i];
+    if (operation.edit.write) table_.Store(work.names[i], operation, work.now);
+    counters.saturated += operation.verdict.saturated;
+  }
+}
+
+void MemorySession::DecideUnderId(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
+  const std::string_view parts[] = {work.group.domain, work.group.request_id};
+  const Hash128 id = engine_.hash_key_.HashParts(parts);
+  ShardLock& id_lock = engine_.ids_->LockOf(id);
+  id_lock.Lock();
+  IdRecord* const record = engine_.ids_->Find(id, work.now);
+  if (work.group.mode == Mode::kSettle) {
+    if (record == nullptr) {
+      Refuse(work, GroupState::kUnknownId, Reason::kNone);
+    } else {
+      Settle(work, *record);
+    }
+  } else if (record == nullptr) {
+    DecideAll(work);
+    KeepId(work, id);
+  } else if (record->fingerprint != work.group.fingerprint) {
+    Refuse(work, GroupState::kConflict, Reason::kNone);
+  } else {
+    Replay(work, *record);
+  }
+  id_lock.Unlock();
+}
+
+void MemorySession::KeepId(const Work& work, const Hash128& id) {
+  if (work.group.result.state != GroupState::kDecided) return;
+  if (std::none_of(work.operations.begin(), work.operations.end(), Charged)) return;
+  IdRecord* const record =
+      engine_.ids_->Insert(id, work.operations.size(), work.now + work.group.keep_id, work.now);
+  if (record == nullptr) {
+    work.group.result.replayable = false;
+    engine_.counters_.ids_not_kept.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  record->fingerprint = work.group.fingerprint;
+  for (size_t i = 0; i < work.operations.size(); ++i) {
+    const core::Operation& operation = work.operations[i];
+    StoredOperation& stored = record->operations[i];
+    stored = {work.names[i], operation.verdict, operation.charge};
+    // Asked for nothing (a budget that is settled later): the place where the rest will be charged.
+    if (!Charged(operation)) {
+      stored.charge = {.at = work.now, .window = operation.edit.state.stamp, .debt_before = operation.edit.state.value};
+    }
+  }
+}
+
+void MemorySession::Replay(const Work& work, IdRecord& record) {
+  for (size_t i = 0; i < work.operations.size(); ++i) {
+    core::Operation& operation = work.operations[i];
+    const StoredOperation* const stored = record.Find(work.names[i]);
+    operation.skipped = stored == nullptr;
+    operation.edit = {};
+    operation.verdict = stored == nullptr ? core::Verdict{} : stored->verdict;
+    operation.charge = stored == nullptr ? core::Charge{} : stored->charge;
+  }
+  work.group.result.replayed = true;
+}
+
+// Each limit that took part is charged, or given back, the difference between what was really used and what it took.
+void MemorySession::Settle(const Work& work, IdRecord& record) {
+  const ShardLocks locks(table_, work.names, work.operations.size());
+  for (size_t i = 0; i < work.operations.size(); ++i) {
+    core::Operation& operation = work.operations[i];
+    Shard& shard = table_.shard(table_.ShardOf(work.names[i]));
+    table_.Look(shard, work.names[i], operation);
+    if (operation.bucket.present && operation.bucket.version > operation.limit->version) {
+      ++shard.counters.stale;
+      return Finish(work, core::GroupStatus::kStale);
+    }
+  }
+  for (size_t i = 0; i < work.operations.size(); ++i) {
+    core::Operation& operation = work.operations[i];
+    const StoredOperation* const stored = record.Find(work.names[i]);
+    operation.skipped = stored == nullptr;
+    // A shadow limit that had no room took no part.
+    const bool took = stored != nullptr && stored->verdict.outcome == Outcome::kAllowed;
+    const core::Charge charge = took ? stored->charge : core::Charge{};
+    core::AdjustCharge(operation, charge, took ? operation.cost - charge.cost : 0, work.now);
+  }
+  if (!table_.MakeRoom(work.operations, work.names, work.now)) {
+    ++table_.shard(table_.ShardOf(work.names[0])).counters.refused_full;
+    return Refuse(work, GroupState::kUnavailable, Reason::kFull);
+  }
+  for (size_t i = 0; i < work.operations.size(); ++i) {
+    const core::Operation& operation = work.operations[i];
+    if (operation.edit.write) table_.Store(work.names[i], operation, work.now);
+    if (StoredOperation* const stored = record.Find(work.names[i]); stored != nullptr) {
+      if (stored->verdict.outcome == Outcome::kAllowed) stored->charge = operation.charge;
+    }
+  }
+}
+
+// The verdicts are those of a peek at the empty buckets.
+void MemorySession::Reset(const Work& work) {
+  const ShardLocks locks(table_, work.names, work.operations.size());
+  for (size_t i = 0; i < work.operations.size(); ++i) {
+    core::Operation& operation = work.operations[i];
+    table_.Erase(work.names[i]);
+    operation.bucket.present = false;
+    operation.cost = 0;
+  }
+  Finish(work, core::DecideGroup(work.operations, work.group.options, work.now));
+}
+
+void MemorySession::Refuse(const Work& work, GroupState state, Reason reason) {
+  work.group.result.state = state;
+  work.group.result.reason = reason;
+  for (core::Operation& operation : work.operations) {
+    operation.verdict = {};
+    operation.edit = {};
+    operation.charge = {};
+    operation.skipped = false;
+  }
+}
+
+void MemorySession::Finish(const Work& work, core::GroupStatus status) {
+  if (status == core::GroupStatus::kDecided) return;
+  Refuse(work, status == core::GroupStatus::kStale ? GroupState::kStale : GroupState::kStaleClock, Reason::kNone);
+}
+
+}  // namespace penstock::engine

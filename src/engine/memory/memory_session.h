@@ -1,0 +1,62 @@
+// The memory engine's side of one event loop: names the buckets of a batch, has their lines fetched, decides.
+//
+// A run of operations goes through two passes: the first hashes the keys and prefetches, the second decides under the
+// shards' locks, so that the misses of a whole run overlap.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "engine/memory/bucket_table.h"
+#include "engine/memory/memory_engine.h"
+#include "engine/memory/request_ids.h"
+
+namespace penstock::engine {
+
+class MemorySession final : public EngineSession {
+ public:
+  explicit MemorySession(MemoryEngine& engine) : engine_(engine), table_(*engine.table_) {}
+
+  void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept override;
+  EngineTime EstimateNow() const override { return engine_.Now(); }
+  void Register(std::span<core::Limit* const> limits, std::function<void(Result<void>)> done) override;
+  void BindAdHoc(core::Limit& limit) override;
+
+ private:
+  static constexpr size_t kRun = 64;            // operations hashed and prefetched ahead
+  static constexpr size_t kMaxOperations = 32;  // of one group (kMaxLimitsPerRequest)
+  static_assert(kMaxOperations <= SlotTable::kMaxRoom);
+
+  // The operations of one group with their buckets' names.
+  struct Work {
+    Group& group;
+    std::span<core::Operation> operations;
+    const Hash128* names;
+    EngineTime now;
+  };
+
+  void Name(std::span<core::Operation> operations);
+  void DecideGroup(const Work& work);
+  void DecideOne(const Work& work);
+  void DecideUnderId(const Work& work);
+  void DecideAll(const Work& work);
+  void Reset(const Work& work);
+  void Settle(const Work& work, IdRecord& record);
+  // Under the locks: looks the buckets up, decides, stores. Fills group.result and the verdicts.
+  void DecideLocked(const Work& work);
+  void KeepId(const Work& work, const Hash128& id);
+  static void Replay(const Work& work, IdRecord& record);
+  void Refuse(const Work& work, GroupState state, Reason reason);
+  void Finish(const Work& work, core::GroupStatus status);
+
+  Result<void> RegisterAll(std::span<core::Limit* const> limits);
+
+  MemoryEngine& engine_;
+  BucketTable& table_;
+  std::array<Hash128, kRun> names_;
+};
+
+}  // namespace penstock::engine
