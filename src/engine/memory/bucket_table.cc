@@ -26,7 +26,8 @@ core::BucketState BucketTable::StateOf(const Shard& shard, const Slot& slot, Alg
     const WindowRecord& record = shard.windows[static_cast<size_t>(slot.value())];
     return {stamp, record.value, record.before};
   }
-  if (algorithm == Algorithm::kSlidingLog) return {stamp, shard.logs[static_cast<size_t>(slot.value())].sum(), 0};
+  if (algorithm == Algorithm::kSlidingLog)
+    return {stamp, shard.logs[static_cast<size_t>(slot.value())].sum(), 0};
   return {stamp, slot.value(), 0};
 }
 
@@ -75,8 +76,10 @@ bool BucketTable::TryReserveKeys(uint64_t count) {
   return true;
 }
 
-bool BucketTable::ReserveKeys(uint64_t count, std::span<const Hash128> keep, EngineTime now) NO_THREAD_SAFETY_ANALYSIS {
-  if (TryReserveKeys(count)) [[likely]] return true;
+bool BucketTable::ReserveKeys(uint64_t count, std::span<const Hash128> keep,
+                              EngineTime now) NO_THREAD_SAFETY_ANALYSIS {
+  if (TryReserveKeys(count)) [[likely]]
+    return true;
   for (const Hash128& name : keep) {
     Shard& own = *shards_[ShardOf(name)];
     if (MaySweep(own, now) && Sweep(own, keep, now) > 0 && TryReserveKeys(count)) return true;
@@ -202,7 +205,8 @@ void BucketTable::Store(const Hash128& name, const core::Operation& operation, E
   Put(shard, *slot, fresh, operation, now);
 }
 
-bool BucketTable::StoreOne(Shard& shard, Slot* slot, const Hash128& name, core::Operation& operation, EngineTime now) {
+bool BucketTable::StoreOne(Shard& shard, Slot* slot, const Hash128& name, core::Operation& operation,
+                           EngineTime now) {
   if (slot != nullptr) [[likely]] {
     if (!ReserveRecord(shard, slot, operation, 0)) return false;
     Put(shard, *slot, false, operation, now);
@@ -218,7 +222,8 @@ bool BucketTable::StoreOne(Shard& shard, Slot* slot, const Hash128& name, core::
   return true;
 }
 
-void BucketTable::Put(Shard& shard, Slot& slot, bool fresh, const core::Operation& operation, EngineTime now) {
+void BucketTable::Put(Shard& shard, Slot& slot, bool fresh, const core::Operation& operation,
+                      EngineTime now) {
   const uint32_t params = BindingOf(*operation.limit).params;
   const core::BucketState& state = operation.edit.state;
   if (fresh) {

@@ -62,7 +62,9 @@ class BucketTable {
   ~BucketTable();
 
   size_t shard_count() const { return shards_.size(); }
-  size_t ShardOf(const Hash128& name) const { return static_cast<size_t>((name.high >> 1) >> (63 - shard_bits_)); }
+  size_t ShardOf(const Hash128& name) const {
+    return static_cast<size_t>((name.high >> 1) >> (63 - shard_bits_));
+  }
   Shard& shard(size_t index) { return *shards_[index]; }
   void Prefetch(const Hash128& name) const { shards_[ShardOf(name)]->slots.Prefetch(name); }
   uint64_t keys() const { return keys_.load(std::memory_order_relaxed); }
@@ -91,7 +93,8 @@ class BucketTable {
   void Erase(const Hash128& name);
 
   // Puts back a bucket from a snapshot; false when full. The record's state was checked by the caller.
-  bool Restore(const Hash128& name, uint32_t params, const core::BucketState& state, std::span<const core::LogRun> runs);
+  bool Restore(const Hash128& name, uint32_t params, const core::BucketState& state,
+               std::span<const core::LogRun> runs);
   // Reads a slot's whole state.
   core::BucketState StateOf(const Shard& shard, const Slot& slot, core::Algorithm algorithm) const;
 
@@ -116,7 +119,8 @@ class BucketTable {
   const uint64_t max_keys_;
   const std::shared_ptr<ParamTable> params_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::atomic<uint64_t> keys_{0};  // slots in all shards and those about to be inserted; never above max_keys_
+  std::atomic<uint64_t> keys_{
+      0};  // slots in all shards and those about to be inserted; never above max_keys_
 };
 
 }  // namespace penstock::engine

@@ -33,7 +33,8 @@ std::unique_ptr<EngineSession> MemoryEngine::OpenLoop(Executor&, Timer&) { retur
 std::unique_ptr<EngineSession> MemoryEngine::OpenSession() { return std::make_unique<MemorySession>(*this); }
 
 Result<void> MemoryEngine::CanHold(const core::LimitParams& params) const {
-  if (params.algorithm == core::Algorithm::kPermits) return Invalid("the memory engine does not hold permits yet");
+  if (params.algorithm == core::Algorithm::kPermits)
+    return Invalid("the memory engine does not hold permits yet");
   return {};
 }
 

@@ -37,7 +37,7 @@ struct MemoryOptions {
   // Different parameters in use at a time (those of policies and of ad hoc callers).
   uint32_t max_params = 1u << 20;
   // The secret of the names' hash; random when not given. A snapshot brings its own.
-  std::optional<HashKey::Seed> hash_seed;
+  std::optional<HashKey::Seed> hash_seed{};
 };
 
 class MemoryEngine final : public Engine {

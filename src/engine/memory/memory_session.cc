@@ -8,7 +8,8 @@ namespace {
 // Holds the locks of all shards of some names, taken in ascending order.
 class ShardLocks {
  public:
-  ShardLocks(BucketTable& table, const Hash128* names, size_t count) NO_THREAD_SAFETY_ANALYSIS : table_(table) {
+  ShardLocks(BucketTable& table, const Hash128* names, size_t count) NO_THREAD_SAFETY_ANALYSIS
+      : table_(table) {
     for (size_t i = 0; i < count; ++i) {
       const auto shard = static_cast<uint16_t>(table.ShardOf(names[i]));
       const auto at = std::lower_bound(shards_.begin(), shards_.begin() + size_, shard);
@@ -66,7 +67,8 @@ void MemorySession::Name(std::span<core::Operation> operations) {
 }
 
 void MemorySession::DecideGroup(const Work& work) {
-  if (work.operations.size() > kMaxOperations) return Refuse(work, GroupState::kUnavailable, Reason::kOverload);
+  if (work.operations.size() > kMaxOperations)
+    return Refuse(work, GroupState::kUnavailable, Reason::kOverload);
   for (const core::Operation& operation : work.operations) {
     if (BindingOf(*operation.limit).params == ParamTable::kNone) {
       return Refuse(work, GroupState::kUnavailable, Reason::kFull);
@@ -166,7 +168,8 @@ void MemorySession::KeepId(const Work& work, const Hash128& id) {
     stored = {work.names[i], operation.verdict, operation.charge};
     // Asked for nothing (a budget that is settled later): the place where the rest will be charged.
     if (!Charged(operation)) {
-      stored.charge = {.at = work.now, .window = operation.edit.state.stamp, .debt_before = operation.edit.state.value};
+      stored.charge = {
+          .at = work.now, .window = operation.edit.state.stamp, .debt_before = operation.edit.state.value};
     }
   }
 }
@@ -242,7 +245,8 @@ void MemorySession::Refuse(const Work& work, GroupState state, Reason reason) {
 
 void MemorySession::Finish(const Work& work, core::GroupStatus status) {
   if (status == core::GroupStatus::kDecided) return;
-  Refuse(work, status == core::GroupStatus::kStale ? GroupState::kStale : GroupState::kStaleClock, Reason::kNone);
+  Refuse(work, status == core::GroupStatus::kStale ? GroupState::kStale : GroupState::kStaleClock,
+         Reason::kNone);
 }
 
 }  // namespace penstock::engine

@@ -9,7 +9,8 @@ size_t ParamTable::Hasher::operator()(const Entry& entry) const {
     h = (h ^ static_cast<uint64_t>(part)) * 0x9e3779b97f4a7c15ULL;
     h ^= h >> 29;
   };
-  mix(static_cast<int64_t>(p.algorithm) << 16 | static_cast<int64_t>(p.window) << 8 | static_cast<int64_t>(p.kind));
+  mix(static_cast<int64_t>(p.algorithm) << 16 | static_cast<int64_t>(p.window) << 8 |
+      static_cast<int64_t>(p.kind));
   mix(p.capacity);
   mix(p.count);
   mix(p.period.count);

@@ -54,7 +54,9 @@ class ParamTable {
     size_t operator()(const Entry& entry) const;
   };
   struct Equal {
-    bool operator()(const Entry& a, const Entry& b) const { return a.version == b.version && a.params == b.params; }
+    bool operator()(const Entry& a, const Entry& b) const {
+      return a.version == b.version && a.params == b.params;
+    }
   };
 
   Counted& At(uint32_t index) const {

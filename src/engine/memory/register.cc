@@ -23,9 +23,9 @@ void AppendContent(std::string& out, const core::Limit& limit) {
   const core::LimitParams& params = limit.params;
   AppendNumber(out, static_cast<int64_t>(limit.identity.size()));
   out += limit.identity;
-  for (const int64_t part :
-       {static_cast<int64_t>(params.algorithm), static_cast<int64_t>(params.window), static_cast<int64_t>(params.kind),
-        params.capacity, params.count, params.period.count, params.tick.count, params.drain, params.unit_cost}) {
+  for (const int64_t part : {static_cast<int64_t>(params.algorithm), static_cast<int64_t>(params.window),
+                             static_cast<int64_t>(params.kind), params.capacity, params.count,
+                             params.period.count, params.tick.count, params.drain, params.unit_cost}) {
     AppendNumber(out, part);
   }
 }
@@ -56,14 +56,16 @@ Result<void> MemorySession::RegisterAll(std::span<core::Limit* const> limits) {
   }
   const EngineTime now = engine_.Now();
   for (auto& [key, registration] : registrations) {
-    registration.version =
-        engine_.registry_->Register(engine_.hash_key_.Hash(key), engine_.hash_key_.Hash(registration.content), now);
-    if (registration.version == 0) return Fail(ErrorKind::kTooLarge, "more limits than the engine can remember");
+    registration.version = engine_.registry_->Register(engine_.hash_key_.Hash(key),
+                                                       engine_.hash_key_.Hash(registration.content), now);
+    if (registration.version == 0)
+      return Fail(ErrorKind::kTooLarge, "more limits than the engine can remember");
   }
   for (core::Limit* limit : limits) {
     limit->version = registrations[key_of(*limit)].version;
     const uint32_t params = engine_.params_->Intern(limit->params, limit->version);
-    if (params == ParamTable::kNone) return Fail(ErrorKind::kTooLarge, "more parameters in use than the engine holds");
+    if (params == ParamTable::kNone)
+      return Fail(ErrorKind::kTooLarge, "more parameters in use than the engine holds");
     limit->binding =
         std::make_unique<MemoryBinding>(engine_.hash_key_.Hash(limit->identity), params, engine_.params_);
   }
@@ -73,7 +75,8 @@ Result<void> MemorySession::RegisterAll(std::span<core::Limit* const> limits) {
 void MemorySession::BindAdHoc(core::Limit& limit) {
   limit.version = 0;
   const uint32_t params = engine_.params_->Intern(limit.params, 0);
-  limit.binding = std::make_unique<MemoryBinding>(engine_.hash_key_.Hash(limit.identity), params, engine_.params_);
+  limit.binding =
+      std::make_unique<MemoryBinding>(engine_.hash_key_.Hash(limit.identity), params, engine_.params_);
 }
 
 }  // namespace penstock::engine

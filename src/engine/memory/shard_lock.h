@@ -15,7 +15,8 @@ namespace penstock::engine {
 class PENSTOCK_TSA(capability("mutex")) ShardLock {
  public:
   void Lock() PENSTOCK_TSA(acquire_capability()) {
-    if (word_.exchange(kHeld, std::memory_order_acquire) != kFree) [[unlikely]] Wait();
+    if (word_.exchange(kHeld, std::memory_order_acquire) != kFree) [[unlikely]]
+      Wait();
   }
   bool TryLock() PENSTOCK_TSA(try_acquire_capability(true)) {
     return word_.exchange(kHeld, std::memory_order_acquire) == kFree;

@@ -37,7 +37,9 @@ class Slab {
     free_.push_back(index);
   }
   Record& operator[](size_t index) { return chunks_[index / kChunkRecords][index % kChunkRecords]; }
-  const Record& operator[](size_t index) const { return chunks_[index / kChunkRecords][index % kChunkRecords]; }
+  const Record& operator[](size_t index) const {
+    return chunks_[index / kChunkRecords][index % kChunkRecords];
+  }
 
  private:
   static constexpr uint32_t kChunkRecords = 256;

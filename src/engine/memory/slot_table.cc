@@ -104,7 +104,8 @@ void SlotTable::SpreadFromBack(size_t capacity) {
 }
 
 Slot* SlotTable::Insert(const Hash128& name) {
-  Slot* at = slots_.load(std::memory_order_relaxed) + Home(name.high, capacity_.load(std::memory_order_relaxed));
+  Slot* at =
+      slots_.load(std::memory_order_relaxed) + Home(name.high, capacity_.load(std::memory_order_relaxed));
   const Slot fresh{name.high, name.low, 0, 0};
   while (After(fresh, *at)) ++at;
   Slot* end = at;

@@ -71,7 +71,8 @@ class SlotTable {
   // Null when absent. The pointer holds until the next Insert, Erase, Sweep or MakeRoom.
   Slot* Find(const Hash128& name) {
     Slot* slot = slots_.load(std::memory_order_relaxed);
-    if (slot == nullptr) [[unlikely]] return nullptr;
+    if (slot == nullptr) [[unlikely]]
+      return nullptr;
     slot += Home(name.high, capacity_.load(std::memory_order_relaxed));
     while (slot->high > name.high) ++slot;
     while (slot->high == name.high) {
