@@ -3,27 +3,12 @@
 #include <unordered_map>
 
 #include "base/bytes.h"
+#include "policy/check.h"
 #include "policy/domain.h"
 #include "policy/identity.h"
 #include "policy/policy.h"
 
 namespace penstock::policy {
-namespace {
-
-constexpr size_t kMaxNameBytes = 64;
-constexpr Micros kMinLease = Millis(100);
-constexpr Micros kMaxLease = Seconds(24 * 3600);
-
-}  // namespace
-
-bool IsValidName(std::string_view name) {
-  if (name.empty() || name.size() > kMaxNameBytes) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  });
-}
-
 class Compiler {
  public:
   Compiler(const PolicyDefinition& definition, const BuildOptions& options, Diagnostics& diagnostics)
@@ -49,10 +34,6 @@ class Compiler {
   void CompileDomain(const DomainDefinition& definition, Policy& policy);
   void CompileLimit(const LimitDefinition& limit, Work& work);
   void CompileOverrides(const LimitDefinition& limit, const core::Limit& base, LimitRule& rule, Work& work);
-  bool CheckLimit(const LimitDefinition& limit, const std::string& file);
-  bool CheckPermits(const LimitDefinition& limit, const std::string& file);
-  bool CheckKey(const LimitDefinition& limit, const std::string& file);
-  bool CheckAttribute(const std::string& attribute, int line, const std::string& file);
   std::optional<core::LimitParams> CompileParams(const LimitDefinition& limit, int line,
                                                  const std::string& file);
   std::span<const CompiledCondition> CompileMatch(const std::vector<Condition>& match, Work& work);
@@ -117,86 +98,6 @@ void Compiler::CompileDomain(const DomainDefinition& definition, Policy& policy)
   domain.index.Build(rules);
 }
 
-bool Compiler::CheckAttribute(const std::string& attribute, int line, const std::string& file) {
-  if (!attribute.empty() && attribute.size() <= Policy::kMaxAttributeNameBytes) return true;
-  diagnostics_.Error(file, line, "the attribute's name " + Quoted(attribute) + " is not 1 to 256 bytes long");
-  return false;
-}
-
-bool Compiler::CheckKey(const LimitDefinition& limit, const std::string& file) {
-  bool good = true;
-  if (limit.key.size() > Policy::kMaxKeyParts) {
-    diagnostics_.Error(file, limit.line, "a key has at most 16 parts");
-    good = false;
-  }
-  for (size_t i = 0; i < limit.key.size(); ++i) {
-    const KeyPart& part = limit.key[i];
-    good &= CheckAttribute(part.attribute, part.line, file);
-    for (size_t j = 0; j < i; ++j) {
-      if (limit.key[j].attribute != part.attribute) continue;
-      diagnostics_.Error(file, part.line,
-                         "the attribute " + Quoted(part.attribute) + " stands twice in the key");
-      good = false;
-      break;
-    }
-    if (part.address && (part.mask4 < 0 || part.mask4 > 32 || part.mask6 < 0 || part.mask6 > 128)) {
-      diagnostics_.Error(file, part.line, "mask4 is 0 to 32 and mask6 is 0 to 128");
-      good = false;
-    }
-  }
-  return good;
-}
-
-bool Compiler::CheckPermits(const LimitDefinition& limit, const std::string& file) {
-  const auto fail = [&](std::string message) {
-    diagnostics_.Error(file, limit.line, std::move(message));
-    return false;
-  };
-  if (*limit.permits < 1 || *limit.permits > kMaxCost) return fail("permits is 1 to 2147483647");
-  if (limit.burst) return fail("burst goes with a rate, not with permits");
-  if (limit.window != core::WindowKind::kEpoch)
-    return fail("calendar and from go with a rate, not with permits");
-  if (limit.algorithm != core::Algorithm::kTokenBucket && limit.algorithm != core::Algorithm::kPermits) {
-    return fail("algorithm goes with a rate, not with permits");
-  }
-  const Micros lease = limit.lease.value_or(Seconds(30));
-  if (lease < kMinLease || lease > kMaxLease) return fail("lease is 100ms to 24h");
-  if (!options_.permits) {
-    return fail("the limit " + Quoted(limit.name) + " counts permits, which this engine cannot hold yet");
-  }
-  return true;
-}
-
-bool Compiler::CheckLimit(const LimitDefinition& limit, const std::string& file) {
-  const auto fail = [&](std::string message) {
-    diagnostics_.Error(file, limit.line, std::move(message));
-    return false;
-  };
-  if (limit.name.empty()) return fail("a limit needs a name");
-  if (!IsValidName(limit.name)) {
-    return fail("the name " + Quoted(limit.name) + " is not 1 to 64 of A-Z a-z 0-9 . _ -");
-  }
-  if (!IsValidName(limit.unit)) {
-    return fail("the unit " + Quoted(limit.unit) + " is not 1 to 64 of A-Z a-z 0-9 . _ -");
-  }
-  if (limit.match.size() > Policy::kMaxConditions) return fail("a match has at most 32 attributes");
-  bool good = CheckKey(limit, file);
-  for (const Condition& condition : limit.match)
-    good &= CheckAttribute(condition.attribute, condition.line, file);
-  if (limit.rate && limit.permits) return fail("a limit has a rate or permits, not both");
-  if (!limit.rate && !limit.permits)
-    return fail("the limit " + Quoted(limit.name) + " needs a rate or permits");
-  if (limit.permits) return CheckPermits(limit, file) && good;
-  if (limit.lease) return fail("lease goes with permits");
-  if (limit.window != core::WindowKind::kEpoch && limit.algorithm != core::Algorithm::kFixedWindow) {
-    return fail(std::string(core::IsCalendar(limit.window) ? "calendar" : "from") +
-                " goes with algorithm fixed_window only");
-  }
-  if (!limit.timezone.empty() && !core::IsCalendar(limit.window))
-    return fail("timezone goes with calendar only");
-  return good;
-}
-
 std::optional<core::LimitParams> Compiler::CompileParams(const LimitDefinition& limit, int line,
                                                          const std::string& file) {
   const auto fail = [&](std::string message) {
@@ -216,9 +117,6 @@ std::optional<core::LimitParams> Compiler::CompileParams(const LimitDefinition& 
       return fail(calendar ? "with calendar the rate is a count alone, e.g. 1000"
                            : "the rate " + FormatRate(rate) + " needs a period, e.g. " + FormatRate(rate) +
                                  "/min (a count alone goes with calendar)");
-    }
-    if (limit.burst && limit.algorithm != core::Algorithm::kTokenBucket) {
-      return fail("burst goes with algorithm token_bucket only");
     }
     core::RateSpec spec;
     spec.algorithm = limit.algorithm;
@@ -261,8 +159,8 @@ std::span<const CompiledCondition> Compiler::CompileMatch(const std::vector<Cond
 
 void Compiler::CompileLimit(const LimitDefinition& limit, Work& work) {
   const std::string& file = work.definition.file;
-  if (!CheckLimit(limit, file)) return;
-  const auto params = CompileParams(limit, limit.line, file);
+  if (!CheckLimit(limit, file, options_, diagnostics_)) return;
+  const auto params = CompileParams(limit, limit.lines.rate > 0 ? limit.lines.rate : limit.line, file);
   if (!params) return;
 
   core::Limit& made = work.domain.limits.emplace_back();
@@ -301,34 +199,15 @@ void Compiler::CompileOverrides(const LimitDefinition& limit, const core::Limit&
   OverrideSet& set = work.domain.overrides.emplace_back();
   std::vector<RuleIndex::Conditions> conditions;
   for (const OverrideDefinition& change : limit.overrides) {
-    const auto fail = [&](std::string message) { diagnostics_.Error(file, change.line, std::move(message)); };
-    if (change.match.empty() || change.match.size() > Policy::kMaxConditions) {
-      fail("an override needs a match of 1 to 32 attributes");
-      continue;
-    }
-    if (change.permits && !limit.permits) {
-      fail("the limit has a rate, so its override has one too, not permits");
-      continue;
-    }
-    if (limit.permits && (change.rate || change.burst)) {
-      fail("the limit has permits, so its override has permits too, not a rate");
-      continue;
-    }
-    if (!change.rate && !change.burst && !change.permits) {
-      fail("an override changes rate, burst or permits, and this one changes nothing");
-      continue;
-    }
+    if (change.broken || !CheckOverride(limit, change, file, diagnostics_)) continue;
     // What an override does not say stays as the limit says it.
     LimitDefinition effective = limit;
     if (change.rate) effective.rate = change.rate;
     if (change.burst) effective.burst = change.burst;
     if (change.permits) effective.permits = change.permits;
     const auto params = CompileParams(effective, change.line, file);
-    bool good = true;
-    for (const Condition& condition : change.match)
-      good &= CheckAttribute(condition.attribute, condition.line, file);
     const auto compiled = CompileMatch(change.match, work);
-    if (!params || !good) continue;
+    if (!params) continue;
 
     core::Limit& made = work.domain.limits.emplace_back();
     made.domain = base.domain;

@@ -57,6 +57,12 @@ struct OverrideDefinition {
   std::optional<int64_t> burst;
   std::optional<int64_t> permits;
   int line = 0;
+  bool broken = false;  // a reader has already reported it
+};
+
+// Where a limit's parts stand; 0 = where the limit stands.
+struct LimitLines {
+  int name = 0, key = 0, rate = 0, burst = 0, permits = 0, lease = 0, window = 0, timezone = 0;
 };
 
 struct LimitDefinition {
@@ -75,6 +81,7 @@ struct LimitDefinition {
   std::optional<core::OnFailure> on_failure;  // else the policy's
   std::vector<OverrideDefinition> overrides;
   int line = 0;
+  LimitLines lines;
   bool broken = false;  // a reader has already reported it: only its name counts
 };
 
