@@ -25,9 +25,7 @@ Hash128 HashKey::Hash(std::string_view bytes) const {
   return {h.high64, h.low64};
 }
 
-Hash128 HashKey::HashParts(std::span<const std::string_view> parts) const {
-  if (parts.empty()) return Hash({});
-  if (parts.size() == 1) return Hash(parts[0]);
+Hash128 HashKey::HashJoined(std::span<const std::string_view> parts) const {
   thread_local std::string joined;  // keeps its capacity: no allocation a call
   joined.clear();
   for (std::string_view part : parts) {

@@ -29,11 +29,15 @@ class HashKey {
 
   Hash128 Hash(std::string_view bytes) const;
   // The name of a list of parts: every part's length counts, so ("a_b") and ("a", "b") never meet.
-  Hash128 HashParts(std::span<const std::string_view> parts) const;
+  Hash128 HashParts(std::span<const std::string_view> parts) const {
+    return parts.size() == 1 ? Hash(parts[0]) : HashJoined(parts);
+  }
   const Seed& seed() const { return seed_; }
 
  private:
   static constexpr size_t kSecretBytes = 192;
+  Hash128 HashJoined(std::span<const std::string_view> parts) const;
+
   Seed seed_;
   std::array<unsigned char, kSecretBytes> secret_;
 };

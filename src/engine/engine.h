@@ -8,9 +8,12 @@
 // Thread contract: Engine is for any thread; an EngineSession and its batches belong to one event loop.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,26 +70,55 @@ struct Group {
 };
 
 // Groups and operations of one call, with the bytes their views point into. Reused: Clear keeps the capacity.
-// Invariant: every string_view and span of its groups and operations points into arena_ or parts_ of this batch, or
-// into the policy that `policy` keeps alive.
+//
+// An operation's verdict, edit and charge keep what an earlier call left in them until the engine has decided its
+// group, except that the outcome begins as kUnavailable and nothing is written or charged: 300 bytes a request are not
+// cleared for nothing.
+//
+// Invariant: every string_view and span of its groups and operations points into the arena of this batch, into what the
+// caller keeps alive (AddOperationInPlace), or into the policy that `policy` keeps alive.
 class Batch {
  public:
   static constexpr size_t kMaxGroups = 1'024;
 
-  // Adds a group; its operations follow by AddOperation.
-  Group& AddGroup();
-  // Adds an operation to the last group. The key's bytes are copied.
-  core::Operation& AddOperation(const core::Limit& limit, std::span<const std::string_view> key);
+  // Adds a group; its operations follow by AddOperation. References end with the next AddGroup.
+  Group& AddGroup() {
+    Group& group = groups_.emplace_back();
+    group.first = static_cast<uint32_t>(operation_count_);
+    return group;
+  }
+  // Adds an operation to the last group. The key's bytes are copied. References end with the next AddOperation.
+  core::Operation& AddOperation(const core::Limit& limit, std::span<const std::string_view> key) {
+    size_t bytes = key.size() * sizeof(std::string_view);
+    for (const std::string_view part : key) bytes += part.size();
+    auto* const parts = reinterpret_cast<std::string_view*>(Allocate(bytes));
+    auto* out = reinterpret_cast<char*>(parts + key.size());
+    for (size_t i = 0; i < key.size(); ++i) {
+      if (!key[i].empty()) std::memcpy(out, key[i].data(), key[i].size());
+      new (&parts[i]) std::string_view(out, key[i].size());
+      out += key[i].size();
+    }
+    return NewOperation(limit, {parts, key.size()});
+  }
   // The same, but the key's bytes are not copied: they must outlive the batch's content (they stand in the batch
   // already, or the caller waits until its last group is done).
-  core::Operation& AddOperationInPlace(const core::Limit& limit, std::span<const std::string_view> key);
+  core::Operation& AddOperationInPlace(const core::Limit& limit, std::span<const std::string_view> key) {
+    auto* const parts = reinterpret_cast<std::string_view*>(Allocate(key.size() * sizeof(std::string_view)));
+    for (size_t i = 0; i < key.size(); ++i) new (&parts[i]) std::string_view(key[i]);
+    return NewOperation(limit, {parts, key.size()});
+  }
   // A copy of the bytes that lives as long as the batch's content.
-  std::string_view Copy(std::string_view bytes);
+  std::string_view Copy(std::string_view bytes) {
+    if (bytes.empty()) return {};
+    auto* const out = reinterpret_cast<char*>(Allocate(bytes.size()));
+    std::memcpy(out, bytes.data(), bytes.size());
+    return {out, bytes.size()};
+  }
 
   std::span<Group> groups() { return groups_; }
-  std::span<core::Operation> operations() { return operations_; }
+  std::span<core::Operation> operations() { return {operations_.data(), operation_count_}; }
   std::span<core::Operation> operations(const Group& group) {
-    return std::span(operations_).subspan(group.first, group.count);
+    return {operations_.data() + group.first, group.count};
   }
   void Clear();
 
@@ -94,17 +126,52 @@ class Batch {
 
  private:
   static constexpr size_t kChunkBytes = 16 * 1024;
+  static constexpr size_t kAlignment = alignof(std::string_view);
   struct Chunk {
-    std::unique_ptr<char[]> bytes;
+    std::unique_ptr<std::byte[]> bytes;
     size_t capacity = 0;
   };
-  std::byte* Allocate(size_t bytes, size_t alignment);
+
+  // Aligned for string_views.
+  std::byte* Allocate(size_t bytes) {
+    const size_t rounded = (bytes + kAlignment - 1) & ~(kAlignment - 1);
+    if (static_cast<size_t>(end_ - next_) < rounded) [[unlikely]]
+      NextChunk(rounded);
+    std::byte* const out = next_;
+    next_ += rounded;
+    return out;
+  }
+  // Makes a chunk with that much room the current one.
+  void NextChunk(size_t bytes);
+
+  core::Operation& NewOperation(const core::Limit& limit, std::span<const std::string_view> key) {
+    if (operation_count_ == operations_.size()) [[unlikely]]
+      operations_.emplace_back();
+    core::Operation& operation = operations_[operation_count_++];
+    ++groups_.back().count;
+    operation.limit = &limit;
+    operation.key = key;
+    operation.cost = 0;
+    operation.unit = 0;
+    operation.boundaries = nullptr;
+    operation.bucket.present = false;
+    operation.verdict.outcome = Outcome::kUnavailable;
+    operation.edit.write = false;
+    operation.charge.cost = 0;
+    operation.skipped = false;
+    return operation;
+  }
 
   std::vector<Group> groups_;
-  std::vector<core::Operation> operations_;
-  std::vector<Chunk> chunks_;  // arena: never moves what it handed out
-  size_t chunk_ = 0;           // the chunk in use
-  size_t used_ = 0;            // bytes used of it
+  std::vector<core::Operation>
+      operations_;  // the first operation_count_ are in use, the others wait for the next call
+  size_t operation_count_ = 0;
+  // The arena never moves what it handed out. [next_, end_) is free in chunk current_ - 1; the chunks from current_ on
+  // are free.
+  std::vector<Chunk> chunks_;
+  size_t current_ = 0;
+  std::byte* next_ = nullptr;
+  std::byte* end_ = nullptr;
 };
 
 class Sink {

@@ -13,9 +13,11 @@ int64_t Field(int64_t value) { return std::clamp<int64_t>(value, 0, Slot::kMaxFi
 }  // namespace
 
 BucketTable::BucketTable(size_t shards, uint64_t max_keys, std::shared_ptr<ParamTable> params)
-    : shard_bits_(std::countr_zero(shards)), max_keys_(max_keys), params_(std::move(params)) {
-  shards_.reserve(shards);
-  for (size_t i = 0; i < shards; ++i) shards_.push_back(std::make_unique<Shard>(shard_bits_));
+    : shard_bits_(std::countr_zero(shards)),
+      max_keys_(max_keys),
+      params_(std::move(params)),
+      shards_(std::make_unique<Shard[]>(shards)) {
+  for (size_t i = 0; i < shards; ++i) shards_[i].slots.set_shard_bits(shard_bits_);
 }
 
 BucketTable::~BucketTable() = default;
@@ -81,15 +83,16 @@ bool BucketTable::ReserveKeys(uint64_t count, std::span<const Hash128> keep,
   if (TryReserveKeys(count)) [[likely]]
     return true;
   for (const Hash128& name : keep) {
-    Shard& own = *shards_[ShardOf(name)];
+    Shard& own = shards_[ShardOf(name)];
     if (MaySweep(own, now) && Sweep(own, keep, now) > 0 && TryReserveKeys(count)) return true;
   }
   // Another shard may hold idle keys. Only tried: its holder may be waiting for one of our locks. One that is ours
   // already is held too, and was swept above.
-  for (const std::unique_ptr<Shard>& other : shards_) {
-    if (other->next_idle_us.load(std::memory_order_relaxed) > now.us || !other->lock.TryLock()) continue;
-    const uint64_t dropped = MaySweep(*other, now) ? Sweep(*other, {}, now) : 0;
-    other->lock.Unlock();
+  for (size_t i = 0; i < shard_count(); ++i) {
+    Shard& other = shards_[i];
+    if (other.next_idle_us.load(std::memory_order_relaxed) > now.us || !other.lock.TryLock()) continue;
+    const uint64_t dropped = MaySweep(other, now) ? Sweep(other, {}, now) : 0;
+    other.lock.Unlock();
     if (dropped > 0 && TryReserveKeys(count)) return true;
   }
   return false;
@@ -171,7 +174,7 @@ bool BucketTable::MakeRoom(std::span<core::Operation> operations, const Hash128*
     uint64_t fresh = 0;
     for (size_t i = 0; i < operations.size(); ++i) {
       core::Operation& operation = operations[i];
-      if (!operation.edit.write || shards_[ShardOf(names[i])]->slots.Find(names[i]) != nullptr) continue;
+      if (!operation.edit.write || shards_[ShardOf(names[i])].slots.Find(names[i]) != nullptr) continue;
       if (!with_shadow && operation.limit->shadow) {
         operation.edit = {};
         operation.charge = {};
@@ -186,7 +189,7 @@ bool BucketTable::MakeRoom(std::span<core::Operation> operations, const Hash128*
     bool room = true;
     for (size_t i = 0; i < operations.size() && room; ++i) {
       if (!operations[i].edit.write) continue;
-      Shard& shard = *shards_[ShardOf(names[i])];
+      Shard& shard = shards_[ShardOf(names[i])];
       Slot* const slot = shard.slots.Find(names[i]);
       if (slot == nullptr) room = ReserveSlots(shard, fresh, keep, now);
       room = room && ReserveRecord(shard, slot, operations[i], fresh);
@@ -198,7 +201,7 @@ bool BucketTable::MakeRoom(std::span<core::Operation> operations, const Hash128*
 }
 
 void BucketTable::Store(const Hash128& name, const core::Operation& operation, EngineTime now) {
-  Shard& shard = *shards_[ShardOf(name)];
+  Shard& shard = shards_[ShardOf(name)];
   Slot* slot = shard.slots.Find(name);
   const bool fresh = slot == nullptr;
   if (fresh) slot = shard.slots.Insert(name);
@@ -253,7 +256,7 @@ void BucketTable::Expect(Shard& shard, int64_t idle_us) {
 }
 
 void BucketTable::Erase(const Hash128& name) {
-  Shard& shard = *shards_[ShardOf(name)];
+  Shard& shard = shards_[ShardOf(name)];
   Slot* const slot = shard.slots.Find(name);
   if (slot != nullptr) EraseSlot(shard, slot);
 }
@@ -266,7 +269,7 @@ void BucketTable::EraseSlot(Shard& shard, Slot* slot) {
 
 bool BucketTable::Restore(const Hash128& name, uint32_t params, const core::BucketState& state,
                           std::span<const core::LogRun> runs) {
-  Shard& shard = *shards_[ShardOf(name)];
+  Shard& shard = shards_[ShardOf(name)];
   if (shard.slots.Find(name) != nullptr || !TryReserveKeys(1)) return false;
   while (!shard.slots.HasRoom(1)) {
     if (!shard.slots.Grow()) return false;

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "base/hash.h"
 #include "base/time.h"
@@ -37,9 +36,8 @@ struct ShardCounters {
   uint64_t stale = 0;
 };
 
-struct alignas(64) Shard {
-  explicit Shard(int shard_bits) : slots(shard_bits) {}
-
+// Whole cache lines, and a power of two so that an index is a shift.
+struct alignas(256) Shard {
   ShardLock lock;
   SlotTable slots;
   // No slot is idle before this instant. Written under the lock, read by any thread that looks for idle slots.
@@ -61,12 +59,12 @@ class BucketTable {
   BucketTable(size_t shards, uint64_t max_keys, std::shared_ptr<ParamTable> params);
   ~BucketTable();
 
-  size_t shard_count() const { return shards_.size(); }
+  size_t shard_count() const { return size_t{1} << shard_bits_; }
   size_t ShardOf(const Hash128& name) const {
     return static_cast<size_t>((name.high >> 1) >> (63 - shard_bits_));
   }
-  Shard& shard(size_t index) { return *shards_[index]; }
-  void Prefetch(const Hash128& name) const { shards_[ShardOf(name)]->slots.Prefetch(name); }
+  Shard& shard(size_t index) { return shards_[index]; }
+  void Prefetch(const Hash128& name) const { shards_[ShardOf(name)].slots.Prefetch(name); }
   uint64_t keys() const { return keys_.load(std::memory_order_relaxed); }
   uint64_t max_keys() const { return max_keys_; }
   ParamTable& params() { return *params_; }
@@ -76,9 +74,15 @@ class BucketTable {
   // Finds the bucket and fills the operation's view of it; null when absent.
   Slot* Look(Shard& shard, const Hash128& name, core::Operation& operation) {
     Slot* const slot = shard.slots.Find(name);
-    if (slot == nullptr) {
-      operation.bucket.present = false;
-      return nullptr;
+    core::BucketView& view = operation.bucket;
+    view.present = slot != nullptr;
+    if (slot == nullptr) return nullptr;
+    const core::Limit& limit = *operation.limit;
+    if (slot->params() == BindingOf(limit).params && InSlot(limit.params.algorithm)) [[likely]] {
+      view.version = limit.version;
+      view.params = &limit.params;
+      view.state = {{slot->stamp()}, slot->value(), 0};
+      return slot;
     }
     return View(shard, *slot, operation) ? slot : nullptr;
   }
@@ -99,7 +103,9 @@ class BucketTable {
   core::BucketState StateOf(const Shard& shard, const Slot& slot, core::Algorithm algorithm) const;
 
  private:
-  // False when the slot is not of the limit's algorithm, which no limit's own bucket is: then it is erased.
+  // Whether the whole state stands in the slot.
+  static bool InSlot(core::Algorithm algorithm) { return algorithm <= core::Algorithm::kFixedWindow; }
+  // The other buckets' view. False when the slot is not of the limit's algorithm, which no limit's own bucket is: then it is erased.
   bool View(Shard& shard, Slot& slot, core::Operation& operation);
   bool TryReserveKeys(uint64_t count);
   bool ReserveKeys(uint64_t count, std::span<const Hash128> keep, EngineTime now);
@@ -118,7 +124,7 @@ class BucketTable {
   const int shard_bits_;
   const uint64_t max_keys_;
   const std::shared_ptr<ParamTable> params_;
-  std::vector<std::unique_ptr<Shard>> shards_;
+  const std::unique_ptr<Shard[]> shards_;
   std::atomic<uint64_t> keys_{
       0};  // slots in all shards and those about to be inserted; never above max_keys_
 };

@@ -51,7 +51,12 @@ void MemorySession::Decide(Batch& batch, SteadyTime, Sink& sink) noexcept {
     for (; done < end; ++done) {
       Group& group = groups[done];
       group.result = {.state = GroupState::kDecided, .now = now};
-      DecideGroup({group, batch.operations(group), names_.data() + (group.first - first), now});
+      const Work work{group, batch.operations(group), names_.data() + (group.first - first), now};
+      if (group.count == 1 && group.mode == Mode::kCheck && group.request_id.empty()) [[likely]] {
+        DecideOne(work);
+      } else {
+        DecideGroup(work);
+      }
       sink.Decided(batch, group);
     }
   }
@@ -67,6 +72,7 @@ void MemorySession::Name(std::span<core::Operation> operations) {
 }
 
 void MemorySession::DecideGroup(const Work& work) {
+  const Group& group = work.group;
   if (work.operations.size() > kMaxOperations)
     return Refuse(work, GroupState::kUnavailable, Reason::kOverload);
   for (const core::Operation& operation : work.operations) {
@@ -74,16 +80,17 @@ void MemorySession::DecideGroup(const Work& work) {
       return Refuse(work, GroupState::kUnavailable, Reason::kFull);
     }
   }
-  const Group& group = work.group;
   if (group.mode == Mode::kReset) return Reset(work);
   if (group.mode == Mode::kSettle || !group.request_id.empty()) return DecideUnderId(work);
-  if (work.operations.size() == 1) return DecideOne(work);
   return DecideAll(work);
 }
 
 // Most requests: one limit, no request id.
 void MemorySession::DecideOne(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
   core::Operation& operation = work.operations[0];
+  if (BindingOf(*operation.limit).params == ParamTable::kNone) [[unlikely]] {
+    return Refuse(work, GroupState::kUnavailable, Reason::kFull);
+  }
   Shard& shard = table_.shard(table_.ShardOf(work.names[0]));
   shard.lock.Lock();
   Slot* const slot = table_.Look(shard, work.names[0], operation);

@@ -54,11 +54,13 @@ constexpr Hash128 SlotName(Hash128 name) {
 // lies between a name and its home; the last slot is empty.
 class SlotTable {
  public:
-  // The top `shard_bits` bits of all names here are equal and take no part in the home position.
-  explicit SlotTable(int shard_bits = 0) : shard_bits_(shard_bits) {}
+  SlotTable() = default;
   ~SlotTable();
   SlotTable(const SlotTable&) = delete;
   SlotTable& operator=(const SlotTable&) = delete;
+
+  // The top `bits` bits of all names here are equal and take no part in the home position. Before the first Insert.
+  void set_shard_bits(int bits) { shard_bits_ = bits; }
 
   // Brings the lines that a lookup of the name will read. Reads a place that may be outdated: harmless.
   void Prefetch(const Hash128& name) const {
@@ -153,7 +155,7 @@ class SlotTable {
   std::atomic<size_t> capacity_{0};  // home positions; 0 only while there are no slots
   size_t total_ = 0;                 // capacity_ + the tail
   size_t size_ = 0;
-  const int shard_bits_;
+  int shard_bits_ = 0;
 };
 
 }  // namespace penstock::engine
