@@ -33,10 +33,10 @@ class Compiler {
 
   void CompileDomain(const DomainDefinition& definition, Policy& policy);
   void CompileLimit(const LimitDefinition& limit, Work& work);
-  void CompileOverrides(const LimitDefinition& limit, const core::Limit& base, LimitRule& rule, Work& work);
+  const RuleSet& CompileOverrides(const LimitDefinition& limit, const core::Limit& base, Work& work);
   std::optional<core::LimitParams> CompileParams(const LimitDefinition& limit, int line,
                                                  const std::string& file);
-  std::span<const CompiledCondition> CompileMatch(const std::vector<Condition>& match, Work& work);
+  std::vector<RuleCondition> CompileMatch(const std::vector<Condition>& match, Work& work);
 
   const PolicyDefinition& definition_;
   const BuildOptions& options_;
@@ -92,10 +92,7 @@ void Compiler::CompileDomain(const DomainDefinition& definition, Policy& policy)
     if (!limit.broken) CompileLimit(limit, work);
   }
   domain.attributes.Build(std::move(work.attribute_names));
-  std::vector<RuleIndex::Conditions> rules;
-  rules.reserve(domain.rules.size());
-  for (const LimitRule& rule : domain.rules) rules.emplace_back(rule.conditions, rule.condition_count);
-  domain.index.Build(rules);
+  domain.rules.Build();
 }
 
 std::optional<core::LimitParams> Compiler::CompileParams(const LimitDefinition& limit, int line,
@@ -136,8 +133,8 @@ std::optional<core::LimitParams> Compiler::CompileParams(const LimitDefinition& 
   return params;
 }
 
-std::span<const CompiledCondition> Compiler::CompileMatch(const std::vector<Condition>& match, Work& work) {
-  auto& out = work.domain.conditions.emplace_back();
+std::vector<RuleCondition> Compiler::CompileMatch(const std::vector<Condition>& match, Work& work) {
+  std::vector<RuleCondition> out;
   for (const Condition& condition : match) {
     int line = 0;
     auto compiled = CompiledMatcher::Compile(condition.matcher, line);
@@ -145,14 +142,8 @@ std::span<const CompiledCondition> Compiler::CompileMatch(const std::vector<Cond
       diagnostics_.Error(work.definition.file, line, compiled.error().message);
       continue;
     }
-    const CompiledMatcher& matcher = work.domain.matchers.emplace_back(std::move(*compiled));
-    CompiledCondition& made = out.emplace_back();
-    made.attribute = work.Number(condition.attribute);
-    if (matcher.exact_values().size() == 1) {
-      made.exact = matcher.exact_values()[0];
-    } else {
-      made.matcher = &matcher;
-    }
+    out.push_back(
+        {work.Number(condition.attribute), &work.domain.matchers.emplace_back(std::move(*compiled))});
   }
   return out;
 }
@@ -174,12 +165,8 @@ void Compiler::CompileLimit(const LimitDefinition& limit, Work& work) {
   made.shadow = limit.shadow;
   made.on_failure = limit.on_failure.value_or(definition_.on_failure);
 
-  LimitRule rule;
-  rule.limit = &made;
   const auto conditions = CompileMatch(limit.match, work);
-  rule.conditions = conditions.data();
-  rule.condition_count = static_cast<uint32_t>(conditions.size());
-  auto& keys = work.domain.keys.emplace_back();
+  std::vector<KeySlot> keys;
   size_t addresses = 0;
   for (const KeyPart& part : limit.key) {
     keys.push_back({work.Number(part.attribute), part.address, static_cast<uint8_t>(part.mask4),
@@ -187,17 +174,13 @@ void Compiler::CompileLimit(const LimitDefinition& limit, Work& work) {
     if (part.address) ++addresses;
   }
   work.domain.max_address_parts = std::max(work.domain.max_address_parts, addresses);
-  rule.keys = keys.data();
-  rule.key_count = static_cast<uint32_t>(keys.size());
-  if (!limit.overrides.empty()) CompileOverrides(limit, made, rule, work);
-  work.domain.rules.push_back(rule);
+  const RuleSet* overrides = limit.overrides.empty() ? nullptr : &CompileOverrides(limit, made, work);
+  work.domain.rules.Add(&made, overrides, conditions, keys);
 }
 
-void Compiler::CompileOverrides(const LimitDefinition& limit, const core::Limit& base, LimitRule& rule,
-                                Work& work) {
+const RuleSet& Compiler::CompileOverrides(const LimitDefinition& limit, const core::Limit& base, Work& work) {
   const std::string& file = work.definition.file;
-  OverrideSet& set = work.domain.overrides.emplace_back();
-  std::vector<RuleIndex::Conditions> conditions;
+  RuleSet& set = work.domain.overrides.emplace_back();
   for (const OverrideDefinition& change : limit.overrides) {
     if (change.broken || !CheckOverride(limit, change, file, diagnostics_)) continue;
     // What an override does not say stays as the limit says it.
@@ -221,11 +204,10 @@ void Compiler::CompileOverrides(const LimitDefinition& limit, const core::Limit&
     made.timezone = base.timezone;
     made.shadow = base.shadow;
     made.on_failure = base.on_failure;
-    set.rules.push_back({&made, compiled});
-    conditions.push_back(compiled);
+    set.Add(&made, nullptr, compiled, {});
   }
-  set.index.Build(conditions);
-  rule.overrides = &set;
+  set.Build();
+  return set;
 }
 
 Policy::Policy() = default;

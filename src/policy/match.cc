@@ -23,65 +23,34 @@ std::string_view AddressPart(const KeySlot& slot, std::string_view value, MatchS
   return std::string_view(scratch.text).substr(begin);
 }
 
-const core::Limit* Effective(const LimitRule& rule, const std::string_view* values, MatchScratch& scratch) {
-  if (rule.overrides == nullptr) return rule.limit;
-  const OverrideSet& set = *rule.overrides;
-  auto& found = scratch.override_candidates;
-  found.clear();
-  if (set.index.indexed()) set.index.Find(values, found);
-  // Both lists ascend; the first that holds wins.
-  const auto always = set.index.always();
-  size_t a = 0;
-  size_t f = 0;
-  while (a < always.size() || f < found.size()) {
-    const bool from_found = a == always.size() || (f < found.size() && found[f] < always[a]);
-    const OverrideSet::Rule& candidate = set.rules[from_found ? found[f++] : always[a++]];
-    if (AllHold(candidate.conditions, values)) return candidate.limit;
-  }
-  return rule.limit;
+const core::Limit* Effective(const Rule& rule, const std::string_view* values, MatchScratch& scratch) {
+  const core::Limit* limit = rule.limit();
+  if (rule.overrides() == nullptr) return limit;
+  rule.overrides()->ForEach(values, scratch.override_candidates, [&](const Rule& change) {
+    limit = change.limit();
+    return false;
+  });
+  return limit;
 }
 
-// Adds the limit to the matches if it applies.
-Result<void> Try(const LimitRule& rule, MatchScratch& scratch) {
-  const std::string_view* values = scratch.values.data();
-  for (uint32_t i = 0; i < rule.key_count; ++i) {
-    if (values[rule.keys[i].attribute].data() == nullptr) return {};
+// Adds a limit whose match holds, unless its key is incomplete.
+Result<void> Add(const Rule& rule, const std::string_view* values, MatchScratch& scratch) {
+  const auto keys = rule.keys();
+  for (const KeySlot& key : keys) {
+    if (values[key.attribute].data() == nullptr) return {};
   }
-  if (!AllHold({rule.conditions, rule.condition_count}, values)) return {};
   if (scratch.matches.size() == kMaxLimitsPerRequest) {
     return TooMany("limits match one request", kMaxLimitsPerRequest);
   }
   const auto first = static_cast<uint32_t>(scratch.parts.size());
   size_t bytes = 0;
-  for (uint32_t i = 0; i < rule.key_count; ++i) {
-    const KeySlot& slot = rule.keys[i];
-    const std::string_view value = values[slot.attribute];
-    scratch.parts.push_back(slot.address ? AddressPart(slot, value, scratch) : value);
+  for (const KeySlot& key : keys) {
+    const std::string_view value = values[key.attribute];
+    scratch.parts.push_back(key.address ? AddressPart(key, value, scratch) : value);
     bytes += scratch.parts.back().size();
   }
   if (bytes > kMaxKeyBytes) return TooMany("bytes in one key", kMaxKeyBytes);
-  scratch.matches.push_back({Effective(rule, values, scratch), first, rule.key_count});
-  return {};
-}
-
-Result<void> TryAll(const Domain& domain, MatchScratch& scratch) {
-  if (!domain.index.indexed()) {
-    for (const LimitRule& rule : domain.rules) {
-      if (auto tried = Try(rule, scratch); !tried) return tried;
-    }
-    return {};
-  }
-  auto& found = scratch.candidates;
-  found.clear();
-  domain.index.Find(scratch.values.data(), found);
-  // Both lists ascend: together they give the policy's order.
-  const auto always = domain.index.always();
-  size_t a = 0;
-  size_t f = 0;
-  while (a < always.size() || f < found.size()) {
-    const bool from_found = a == always.size() || (f < found.size() && found[f] < always[a]);
-    if (auto tried = Try(domain.rules[from_found ? found[f++] : always[a++]], scratch); !tried) return tried;
-  }
+  scratch.matches.push_back({Effective(rule, values, scratch), first, static_cast<uint32_t>(keys.size())});
   return {};
 }
 
@@ -109,7 +78,13 @@ Result<void> Policy::Match(const Domain& domain, std::span<const Attribute> attr
     // An empty value is there all the same.
     scratch.values[number] = attribute.value.data() == nullptr ? std::string_view("", 0) : attribute.value;
   }
-  return TryAll(domain, scratch);
+  Result<void> result;
+  const std::string_view* values = scratch.values.data();
+  domain.rules.ForEach(values, scratch.candidates, [&](const Rule& rule) {
+    result = Add(rule, values, scratch);
+    return result.has_value();
+  });
+  return result;
 }
 
 }  // namespace penstock::policy
