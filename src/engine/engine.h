@@ -107,6 +107,15 @@ class Batch {
     for (size_t i = 0; i < key.size(); ++i) new (&parts[i]) std::string_view(key[i]);
     return NewOperation(limit, {parts, key.size()});
   }
+  // Room for plain data that lives as long as the batch's content, aligned for string_views.
+  std::byte* Allocate(size_t bytes) {
+    const size_t rounded = (bytes + kAlignment - 1) & ~(kAlignment - 1);
+    if (static_cast<size_t>(end_ - next_) < rounded) [[unlikely]]
+      NextChunk(rounded);
+    std::byte* const out = next_;
+    next_ += rounded;
+    return out;
+  }
   // A copy of the bytes that lives as long as the batch's content.
   std::string_view Copy(std::string_view bytes) {
     if (bytes.empty()) return {};
@@ -131,16 +140,6 @@ class Batch {
     std::unique_ptr<std::byte[]> bytes;
     size_t capacity = 0;
   };
-
-  // Aligned for string_views.
-  std::byte* Allocate(size_t bytes) {
-    const size_t rounded = (bytes + kAlignment - 1) & ~(kAlignment - 1);
-    if (static_cast<size_t>(end_ - next_) < rounded) [[unlikely]]
-      NextChunk(rounded);
-    std::byte* const out = next_;
-    next_ += rounded;
-    return out;
-  }
   // Makes a chunk with that much room the current one.
   void NextChunk(size_t bytes);
 

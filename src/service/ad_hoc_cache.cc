@@ -1,0 +1,89 @@
+#include "service/ad_hoc_cache.h"
+
+#include <utility>
+
+#include "policy/identity.h"
+#include "service/metrics.h"
+#include "service/names.h"
+
+namespace penstock::service {
+
+AdHocCache::AdHocCache(const engine::Engine& engine, engine::EngineSession& session)
+    : engine_(engine), session_(session) {}
+
+AdHocCache::~AdHocCache() {
+  while (oldest_ != nullptr) DropOldest();
+}
+
+size_t AdHocCache::Bucket(const core::RateSpec& spec) {
+  uint64_t hash = static_cast<uint64_t>(spec.count) * 0x9e3779b97f4a7c15ULL;
+  hash = (hash ^ static_cast<uint64_t>(spec.period.count)) * 0xbf58476d1ce4e5b9ULL;
+  hash = (hash ^ (hash >> 32) ^ static_cast<uint64_t>(spec.burst.value_or(-1))) * 0x94d049bb133111ebULL;
+  hash ^= static_cast<uint64_t>(spec.algorithm) << 8 | static_cast<uint64_t>(spec.window) << 4 |
+          static_cast<uint64_t>(spec.kind);
+  return static_cast<size_t>(hash ^ (hash >> 29)) % kEntries;
+}
+
+Result<AdHocCache::Entry*> AdHocCache::Search(const core::RateSpec& spec) {
+  for (Entry* entry = buckets_[Bucket(spec)]; entry != nullptr; entry = entry->chain) {
+    if (!Same(entry->spec, spec)) continue;
+    Unlink(*entry);
+    LinkNewest(*entry);
+    return entry;
+  }
+  Result<std::unique_ptr<Entry>> compiled = Compile(spec);
+  if (!compiled) return tl::unexpected<Error>(std::move(compiled).error());
+  if (size_ == kEntries) DropOldest();
+  Entry* entry = compiled->release();
+  Entry*& head = buckets_[Bucket(spec)];
+  entry->chain = std::exchange(head, entry);
+  LinkNewest(*entry);
+  ++size_;
+  return entry;
+}
+
+Result<std::unique_ptr<AdHocCache::Entry>> AdHocCache::Compile(const core::RateSpec& spec) {
+  Result<core::LimitParams> params = core::CompileRate(spec);
+  if (!params) return tl::unexpected<Error>(std::move(params).error());
+  const Result<void> can_hold = engine_.CanHold(*params);
+  if (!can_hold) return tl::unexpected<Error>(can_hold.error());
+  policy::LimitDefinition definition;  // only what makes the identity
+  definition.algorithm = spec.algorithm;
+  definition.window = spec.window;
+  auto entry = std::make_unique<Entry>();
+  entry->spec = spec;
+  entry->limit.domain = kAdHocDomain;
+  entry->limit.name = kAdHocName;
+  entry->limit.identity = policy::LimitIdentity(kAdHocDomain, definition, {});
+  entry->limit.key_names = {"key"};
+  entry->limit.params = *params;
+  entry->info = {kAdHocName, kRequestsUnit, RefillTime(*params), Metrics::kAdHocSlot};
+  session_.BindAdHoc(entry->limit);
+  ++compiled_;
+  return entry;
+}
+
+void AdHocCache::Unlink(Entry& entry) {
+  (entry.newer != nullptr ? entry.newer->older : newest_) = entry.older;
+  (entry.older != nullptr ? entry.older->newer : oldest_) = entry.newer;
+}
+
+void AdHocCache::LinkNewest(Entry& entry) {
+  entry.newer = nullptr;
+  entry.older = newest_;
+  (newest_ != nullptr ? newest_->newer : oldest_) = &entry;
+  newest_ = &entry;
+}
+
+void AdHocCache::DropOldest() {
+  Entry& entry = *oldest_;
+  Unlink(entry);
+  Entry** link = &buckets_[Bucket(entry.spec)];
+  while (*link != &entry) link = &(*link)->chain;  // ends: the entry stands in this chain
+  *link = entry.chain;
+  --size_;
+  entry.dropped = true;
+  if (entry.uses == 0) delete &entry;
+}
+
+}  // namespace penstock::service

@@ -1,0 +1,81 @@
+// Ad hoc limits: a caller's own rate for a key of its own, without policy. All of one algorithm and window kind share
+// one name space of keys, so the last caller's parameters hold for a key and its use is carried (rule E6). Compiling
+// a rate costs far more than a decision, so each event loop keeps the limits that it used lately, at most kEntries.
+//
+// Thread contract: one event loop's thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "core/limit.h"
+#include "engine/engine.h"
+#include "service/limit_info.h"
+
+namespace penstock::service {
+
+class AdHocCache {
+ public:
+  static constexpr size_t kEntries = 1'024;
+
+  struct Entry {
+    core::RateSpec spec;
+    core::Limit limit;
+    LimitInfo info;
+
+   private:
+    friend class AdHocCache;
+    uint32_t uses = 0;       // Use without Unuse yet: requests under way
+    bool dropped = false;    // no longer found; goes with its last use
+    Entry* chain = nullptr;  // next of the same hash
+    Entry* newer = nullptr;  // neighbours in the order of use
+    Entry* older = nullptr;
+  };
+
+  // Both must outlive the cache.
+  AdHocCache(const engine::Engine& engine, engine::EngineSession& session);
+  ~AdHocCache();
+  AdHocCache(const AdHocCache&) = delete;
+  AdHocCache& operator=(const AdHocCache&) = delete;
+
+  // The bound limit for the spec, or why there can be none. Valid until the next Find, or while in use.
+  Result<Entry*> Find(const core::RateSpec& spec) {
+    if (newest_ != nullptr && Same(newest_->spec, spec)) [[likely]]
+      return newest_;
+    return Search(spec);
+  }
+  void Use(Entry& entry) { ++entry.uses; }
+  void Unuse(Entry& entry) {
+    if (--entry.uses == 0 && entry.dropped) [[unlikely]]
+      delete &entry;
+  }
+
+  size_t size() const { return size_; }
+  uint64_t compiled() const { return compiled_; }
+
+ private:
+  static bool Same(const core::RateSpec& a, const core::RateSpec& b) {
+    return a.count == b.count && a.period == b.period && a.burst == b.burst && a.algorithm == b.algorithm &&
+           a.window == b.window && a.kind == b.kind;
+  }
+  static size_t Bucket(const core::RateSpec& spec);
+  Result<Entry*> Search(const core::RateSpec& spec);
+  Result<std::unique_ptr<Entry>> Compile(const core::RateSpec& spec);
+  void Unlink(Entry& entry);
+  void LinkNewest(Entry& entry);
+  void DropOldest();
+
+  const engine::Engine& engine_;
+  engine::EngineSession& session_;
+  // Invariant: every entry that is not dropped stands in exactly one chain of buckets_ and in the list from newest_
+  // to oldest_; size_ counts them.
+  std::array<Entry*, kEntries> buckets_{};
+  Entry* newest_ = nullptr;
+  Entry* oldest_ = nullptr;
+  size_t size_ = 0;
+  uint64_t compiled_ = 0;
+};
+
+}  // namespace penstock::service

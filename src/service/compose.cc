@@ -1,0 +1,164 @@
+#include "service/compose.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace penstock::service {
+namespace {
+
+using std::chrono::microseconds;
+
+// never > denied > unavailable > allowed.
+constexpr int Severity(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kAllowed:
+      return 0;
+    case Outcome::kUnavailable:
+      return 1;
+    case Outcome::kDenied:
+      return 2;
+    case Outcome::kNever:
+      return 3;
+  }
+  return 1;
+}
+
+constexpr int64_t kUnlimited = -1;
+
+// Unlimited compares as more than any number.
+constexpr uint64_t Rank(int64_t amount) { return static_cast<uint64_t>(amount); }
+static_assert(Rank(kUnlimited) > Rank(std::numeric_limits<int64_t>::max()));
+
+int64_t Capacity(const core::LimitParams& params) {
+  return params.kind == core::RateKind::kUnlimited ? kUnlimited : params.capacity;
+}
+
+bool AllowsUnasked(const core::Limit& limit, Reason reason, OnFull on_full) {
+  switch (limit.on_failure) {
+    case core::OnFailure::kAllow:
+      return true;
+    case core::OnFailure::kDeny:
+      return false;
+    case core::OnFailure::kLocal:
+      return reason == Reason::kFull && on_full == OnFull::kAllow;
+  }
+  return false;
+}
+
+void Fill(const core::Operation& operation, const LimitInfo& info, bool asked, LimitDecision& out) {
+  const core::Limit& limit = *operation.limit;
+  const core::Verdict& verdict = operation.verdict;
+  out.name = info.name;
+  out.unit = info.unit;
+  out.window = info.window;
+  out.shadow = limit.shadow;
+  if (!asked || verdict.outcome == Outcome::kUnavailable) [[unlikely]] {
+    out.limit = Capacity(limit.params);
+    out.remaining = out.limit == kUnlimited ? kUnlimited : 0;
+    out.taken = 0;
+    out.retry_after = microseconds(0);
+    out.reset_after = microseconds(0);
+    out.outcome = Outcome::kUnavailable;
+    out.saturated = false;
+    out.degraded = true;
+    return;
+  }
+  out.limit = verdict.limit;
+  out.remaining = verdict.remaining;
+  out.taken = verdict.taken;
+  out.retry_after = microseconds(verdict.retry_after.count);
+  out.reset_after = microseconds(verdict.reset_after.count);
+  out.outcome = verdict.outcome;
+  out.saturated = verdict.saturated;
+  out.degraded = false;
+}
+
+void AddTaken(const LimitDecision& limit, std::vector<TakenUnit>& taken) {
+  // All enforced limits of one unit took the same.
+  for (const TakenUnit& unit : taken) {
+    if (unit.unit == limit.unit) return;
+  }
+  taken.push_back({limit.unit, limit.taken});
+}
+
+void SetTop(const LimitDecision& top, Decision& decision) {
+  decision.outcome = top.outcome;
+  decision.reset_after = top.reset_after;
+  switch (top.outcome) {
+    case Outcome::kAllowed:
+      decision.retry_after = microseconds(0);
+      break;
+    case Outcome::kDenied:
+      decision.retry_after = top.retry_after;
+      break;
+    case Outcome::kNever:
+    case Outcome::kUnavailable:
+      decision.retry_after.reset();
+      break;
+  }
+  if (top.limit == kUnlimited) return;
+  decision.limit = top.limit;
+  if (top.outcome != Outcome::kUnavailable) decision.remaining = top.remaining;  // else nobody knows
+}
+
+}  // namespace
+
+void SetUnlimited(Decision& decision) {
+  decision.allowed = true;
+  decision.outcome = Outcome::kAllowed;
+  decision.degraded = false;
+  decision.replayed = false;
+  decision.replayable = true;
+  decision.saturated = false;
+  decision.reason = Reason::kNone;
+  decision.limit.reset();
+  decision.remaining.reset();
+  decision.retry_after = microseconds(0);
+  decision.reset_after = microseconds(0);
+  decision.wait = microseconds(0);
+  decision.limits.Clear();
+  decision.taken.clear();
+  decision.error.reset();
+}
+
+bool Decides(const LimitDecision& a, const LimitDecision& b) {
+  if (a.outcome != b.outcome) return Severity(a.outcome) > Severity(b.outcome);
+  if (a.outcome != Outcome::kAllowed && a.retry_after != b.retry_after) return a.retry_after > b.retry_after;
+  if (a.remaining != b.remaining) return Rank(a.remaining) < Rank(b.remaining);
+  return Rank(a.limit) < Rank(b.limit);
+}
+
+void Compose(const ComposeInput& input, Decision& decision) {
+  SetUnlimited(decision);
+  const engine::GroupResult& result = *input.result;
+  const bool asked = result.state == engine::GroupState::kDecided;
+  decision.replayed = result.replayed;
+  decision.replayable = result.replayable;
+  constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  size_t top = kNone;
+  bool allowed = true;
+  for (const core::Operation& operation : input.operations) {
+    if (operation.skipped) continue;
+    const core::Limit& limit = *operation.limit;
+    const size_t index = decision.limits.size();
+    LimitDecision& part = decision.limits.Append();
+    Fill(operation, input.infos[limit.number], asked, part);
+    if (limit.shadow) continue;
+    if (part.outcome == Outcome::kUnavailable) [[unlikely]] {
+      decision.degraded = true;
+      decision.reason = result.reason;
+      allowed = allowed && AllowsUnasked(limit, result.reason, input.on_full);
+    } else {
+      allowed = allowed && part.outcome == Outcome::kAllowed;
+      decision.saturated = decision.saturated || part.saturated;
+      decision.wait = std::max(decision.wait, microseconds(operation.verdict.wait.count));
+      if (input.partial) AddTaken(part, decision.taken);
+    }
+    if (top == kNone || Decides(part, decision.limits[top])) top = index;
+  }
+  if (top == kNone) return;  // only shadow limits
+  decision.allowed = allowed;
+  SetTop(decision.limits[top], decision);
+}
+
+}  // namespace penstock::service

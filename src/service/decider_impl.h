@@ -1,0 +1,132 @@
+// The Decider that every protocol and the library use.
+//
+// A request goes: checked against its bounds, matched by the loop's policy, selected by unit, put into the batch at
+// hand (Submit); decided by the engine (Flush); put together and handed to its receiver (Sink). A group that the
+// engine calls stale goes round again, at most kMaxRepeats times, with the newest policy or fresh calendar edges.
+//
+// Thread contract: as Decider's. Construction and destruction on the loop's thread, or while it does not run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/executor.h"
+#include "service/ad_hoc_cache.h"
+#include "service/calendar_cache.h"
+#include "service/compose.h"
+#include "service/decider.h"
+#include "service/metrics.h"
+#include "service/policy_store.h"
+
+namespace penstock::service {
+
+struct DeciderOptions {
+  OnFull on_full = OnFull::kDeny;  // memory engine: limits with on_failure `local` when its table is full
+  // Of one decision. None: the engine answers inline and needs no deadline, so Flush reads no clock.
+  std::optional<Micros> timeout;
+};
+
+class DeciderImpl final : public Decider, public PolicyReceiver, private engine::Sink {
+ public:
+  static constexpr int kMaxRepeats = 4;  // of one request, because the policy or the calendar moved on
+  static constexpr size_t kMaxBatches =
+      1'024;  // under way at once; beyond, requests are `unavailable`, overload
+  static constexpr size_t kMaxIdleBatches = 16;  // kept for reuse
+
+  // All must outlive the decider. The executor carries repeats of groups that an engine answers later.
+  DeciderImpl(const engine::Engine& engine, engine::EngineSession& session, Executor& executor,
+              const Clock& clock, PolicyStore& store, LoopCounters& counters, const DeciderOptions& options);
+  // Nothing may be under way: the engine's session has answered every group.
+  ~DeciderImpl() override;
+
+  void Submit(const Request& request, Receiver& receiver, uint64_t token) override;
+  void Flush() override;
+  void Detach(const Receiver& receiver) override;
+
+  // A policy older than the one at hand is ignored.
+  void SetPolicy(PolicyPointer policy) override;
+  const PublishedPolicy& policy() const { return *policy_; }
+
+ private:
+  // A request between Submit and its receiver.
+  struct Pending {
+    Receiver* receiver = nullptr;  // null: detached
+    uint64_t token = 0;
+    const Request* request = nullptr;  // the caller's (stable) or a copy in the batch
+    AdHocCache::Entry* ad_hoc = nullptr;
+    int repeats = 0;
+  };
+  // A request that is answered without the engine: the caller's mistake, or no limit applies.
+  struct Immediate {
+    uint32_t pending = 0;
+    std::optional<Error> error;
+  };
+  // Invariant: its requests were matched by `policy`, which batch.policy keeps alive.
+  struct Context {
+    engine::Batch batch;
+    std::vector<Pending> pending;
+    std::vector<Immediate> immediate;
+    const PublishedPolicy* policy = nullptr;
+    uint32_t number = 0;                 // its place in contexts_
+    uint32_t open = 0;                   // groups that the sink has not heard of, and one while it is decided
+    bool overload = false;               // not to be given to the engine
+    std::optional<EngineTime> estimate;  // of the engine's clock, once a limit needed it
+  };
+
+  void Decided(engine::Batch& batch, engine::Group& group) noexcept override;
+
+  Context& Open();
+  Context& Acquire();
+  void Release(Context& context);
+  const Request* Keep(Context& context, const Request& request);
+  // About the last element of context.pending.
+  void Add(Context& context);
+  void AddError(Context& context, Error error);
+  Result<void> AddAdHoc(Context& context, Pending& pending);
+  Result<void> AddMatches(Context& context, const Request& request);
+  Result<const policy::Domain*> FindDomain(const PublishedPolicy& policy, std::string_view name);
+  void AddGroup(Context& context, const Request& request, std::string_view domain);
+  void AddOperation(Context& context, const core::Limit& limit, std::span<const std::string_view> key,
+                    int64_t cost, uint8_t unit);
+  const core::WindowBoundaries* Boundaries(Context& context, const core::Limit& limit);
+
+  void Decide(Context& context);
+  void AnswerImmediates(Context& context);
+  void AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group);
+  bool Repeat(const Context& context, const Pending& pending, const engine::Group& group);
+  void Count(const ComposeInput& input, const Decision& decision);
+
+  // Constant after construction.
+  engine::EngineSession& session_;
+  Executor& executor_;
+  const Clock& clock_;
+  PolicyStore& store_;
+  LoopCounters& counters_;
+  const DeciderOptions options_;
+
+  // The loop's thread.
+  PolicyPointer policy_;
+  AdHocCache ad_hoc_;
+  CalendarCache calendar_;
+  policy::MatchScratch scratch_;
+  std::string fingerprint_scratch_;
+  std::string domain_name_;  // the last one found, in the policy of domain_generation_
+  const policy::Domain* domain_ = nullptr;
+  uint64_t domain_generation_ = 0;
+  std::vector<std::unique_ptr<Context>> contexts_;
+  std::vector<Context*> idle_;
+  std::vector<uint32_t> free_numbers_;  // places in contexts_ that are empty
+  size_t busy_ = 0;                     // contexts that are neither idle nor gone
+  std::vector<Context*> filled_;        // full, not yet decided
+  Context* filling_ = nullptr;
+  bool deciding_ = false;  // inside Flush or Decided: a nested Flush only asks for another round
+  bool flush_wanted_ = false;
+  Decision decision_;
+  std::shared_ptr<DeciderImpl*> self_;  // null inside once this is gone: posted tasks look there
+};
+
+}  // namespace penstock::service
