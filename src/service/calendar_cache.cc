@@ -11,7 +11,8 @@ Result<const core::WindowBoundaries*> CalendarCache::Find(const core::Limit& lim
   for (size_t i = 0; i < used_; ++i) {
     Entry& entry = entries_[i];
     if (entry.kind != limit.params.window || entry.timezone != limit.timezone) continue;
-    if (now >= entry.edges.current && now < entry.edges.next) [[likely]] return &entry.edges;
+    if (now >= entry.edges.current && now < entry.edges.next) [[likely]]
+      return &entry.edges;
     place = &entry;
     break;
   }

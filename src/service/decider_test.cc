@@ -13,13 +13,14 @@ class DeciderTest : public testing::Test {
  protected:
   void Publish(std::vector<policy::LimitDefinition> limits) {
     Result<void> published;
-    store_.Publish(MakePolicy(std::move(limits)), session_, [&published](Result<void> done) { published = done; });
+    store_.Publish(MakePolicy(std::move(limits)), session_,
+                   [&published](Result<void> done) { published = done; });
     ASSERT_TRUE(published.has_value());
   }
   DeciderImpl& decider() {
     if (decider_ == nullptr) {
-      decider_ = std::make_unique<DeciderImpl>(engine_, session_, executor_, clock_, store_, metrics_.AddLoop(),
-                                               options_);
+      decider_ = std::make_unique<DeciderImpl>(engine_, session_, executor_, clock_, store_,
+                                               metrics_.AddLoop(), options_);
     }
     executor_.RunAll();
     return *decider_;
@@ -301,8 +302,8 @@ TEST_F(DeciderTest, AStaleAnswerIsRepeatedWithTheNewestPolicy) {
   Publish({MakeLimit("rpm", {"user"}, "10/min")});
   Check(Ask(kUser42, 10));
   // Another loop has the newer policy already, and writes the bucket under it; this loop was not told yet.
-  store_.Publish(MakePolicy({MakeLimit("rpm", {"user"}, "20/min"), MakeLimit("new", {"user"}, "5/min")}), session_,
-                 [](Result<void> done) { EXPECT_TRUE(done); });
+  store_.Publish(MakePolicy({MakeLimit("rpm", {"user"}, "20/min"), MakeLimit("new", {"user"}, "5/min")}),
+                 session_, [](Result<void> done) { EXPECT_TRUE(done); });
   ASSERT_EQ(executor_.size(), 1u);
   session_.script.push_back({.state = engine::GroupState::kStale, .now = session_.now});
   decider_->Submit(Ask(kUser42), answers_, 77);
@@ -334,6 +335,7 @@ TEST_F(DeciderTest, AStaleClockIsRepeatedWithFreshEdgesAndNotForEver) {
   const engine::GroupResult moved = {.state = engine::GroupState::kStaleClock,
                                      .now = session_.now + Seconds(86'400 * 40)};
   session_.script = {moved};
+  session_.now = moved.now;
   EXPECT_TRUE(answers_[Check(Ask(kUser42))].allowed);
   EXPECT_EQ(metrics_.Totals().repeats, 1u);
   session_.script.assign(20, moved);

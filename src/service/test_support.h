@@ -14,7 +14,8 @@
 
 namespace penstock::service {
 
-inline policy::LimitDefinition MakeLimit(std::string name, std::vector<std::string> key, std::string_view rate) {
+inline policy::LimitDefinition MakeLimit(std::string name, std::vector<std::string> key,
+                                         std::string_view rate) {
   policy::LimitDefinition limit;
   limit.name = std::move(name);
   for (std::string& part : key) limit.key.push_back({.attribute = std::move(part)});
