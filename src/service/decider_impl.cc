@@ -171,11 +171,10 @@ void DeciderImpl::Release(Context& context) {
 }
 
 const Request* DeciderImpl::Keep(Context& context, const Request& request) {
-  static_assert(std::is_trivially_destructible_v<Request>);
+  static_assert(std::is_trivially_destructible_v<Request> && alignof(Request) <= alignof(std::string_view));
   static_assert(sizeof(Request) % alignof(Attribute) == 0 && alignof(Attribute) == alignof(UnitCost));
   std::byte* room = context.batch.Allocate(sizeof(Request) + request.attributes.size_bytes() +
-                                               request.options.costs.size_bytes() + TextBytes(request),
-                                           alignof(Request));
+                                           request.options.costs.size_bytes() + TextBytes(request));
   auto* copy = new (room) Request(request);
   Packer packer(room + sizeof(Request));
   const std::span<Attribute> attributes = packer.Array(request.attributes);
@@ -307,8 +306,7 @@ const core::WindowBoundaries* DeciderImpl::Boundaries(Context& context, const co
   if (!context.estimate) context.estimate = session_.EstimateNow();
   const Result<const core::WindowBoundaries*> found = calendar_.Find(limit, *context.estimate);
   if (!found) return nullptr;
-  return new (context.batch.Allocate(sizeof(core::WindowBoundaries), alignof(core::WindowBoundaries)))
-      core::WindowBoundaries(**found);
+  return new (context.batch.Allocate(sizeof(core::WindowBoundaries))) core::WindowBoundaries(**found);
 }
 
 void DeciderImpl::Flush() {
