@@ -110,8 +110,14 @@ std::string Describe(const ConnectionState& state) {
   return line;
 }
 
-bool IsOnOrOff(std::string_view word) {
-  return EqualsIgnoringCase(word, "on") || EqualsIgnoringCase(word, "off");
+// Wishes that hold without doing anything: no connection makes the server evict, touch, track or fall silent.
+bool HoldsAnyway(std::string_view subcommand, std::string_view wish) {
+  const bool on = EqualsIgnoringCase(wish, "on");
+  const bool off = EqualsIgnoringCase(wish, "off");
+  if (EqualsIgnoringCase(subcommand, "no-evict") || EqualsIgnoringCase(subcommand, "no-touch"))
+    return on || off;
+  return (EqualsIgnoringCase(subcommand, "reply") && on) ||
+         (EqualsIgnoringCase(subcommand, "tracking") && off);
 }
 
 }  // namespace
@@ -152,11 +158,8 @@ void RunClientCommand(std::span<const std::string_view> args, ConnectionState& s
     SetInfo(args[2], args[3], state, writer);
   } else if (is("info", 2) || EqualsIgnoringCase(args[1], "list")) {
     writer.Bulk(Describe(state));
-  } else if ((is("no-evict", 3) || is("no-touch", 3)) && IsOnOrOff(args[2])) {
-    writer.Ok();  // nothing is evicted or touched on behalf of a connection
-  } else if ((is("reply", 3) && EqualsIgnoringCase(args[2], "on")) ||
-             (is("tracking", 3) && EqualsIgnoringCase(args[2], "off"))) {
-    writer.Ok();  // is so already
+  } else if (args.size() == 3 && HoldsAnyway(args[1], args[2])) {
+    writer.Ok();
   } else {
     writer.Error(UnknownSubcommand(args[1], "CLIENT"));
   }

@@ -92,7 +92,7 @@ Heard Feed(std::string_view bytes, size_t step, const ReplyLimits& limits = {}) 
 }
 
 Heard Whole(std::string_view bytes, const ReplyLimits& limits = {}) {
-  const Heard whole = Feed(bytes, std::max<size_t>(1, bytes.size()), limits);
+  Heard whole = Feed(bytes, std::max<size_t>(1, bytes.size()), limits);
   EXPECT_EQ(whole, Feed(bytes, 1, limits)) << bytes;
   return whole;
 }

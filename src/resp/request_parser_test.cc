@@ -168,8 +168,8 @@ TEST(RequestParser, AnInlineLineOf64KiBIsReadAndALongerOneRefused) {
 }
 
 TEST(RequestParser, MoreThanSixteenArgumentsAreRead) {
-  std::vector<std::string> words;
-  for (int i = 0; i < 1'024; ++i) words.push_back(std::to_string(i));
+  std::vector<std::string> words(1'024);
+  for (size_t i = 0; i < words.size(); ++i) words[i] = std::to_string(i);
   const std::vector<std::string_view> args(words.begin(), words.end());
   std::string bytes;
   AppendCommand(bytes, args);
