@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """`./dev lint`: the tree checks, clang-format and clang-tidy. Prints every finding; exit 1 if there is one.
 
-`--only NAME` (may be repeated) runs one of: layers, file-length, function-length, registered-tests, open-ends,
-scripts, format, tidy. `--root DIR` looks at another tree.
+`--only NAME` (may be repeated) runs one of: layers, file-length, function-length, registered-tests, heavy-headers,
+open-ends, scripts, format, tidy. `--root DIR` looks at another tree.
 """
 import argparse
 import collections

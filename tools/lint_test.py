@@ -124,6 +124,14 @@ class TreeChecks(unittest.TestCase):
         self.write("src/core/ucket_test.cc", "int Other() { return 1; }\n")
         self.expect("registered-tests", "src/core/ucket_test.cc:1:")
 
+    def test_a_heavy_header_in_a_header(self):
+        self.write("src/core/bucket.h", "#pragma once\n#include <boost/json.hpp>\n")
+        self.expect("heavy-headers", "src/core/bucket.h:2:", "boost/json.hpp")
+        self.write("src/core/bucket.h", "#pragma once\n")
+        self.write("src/net/socket.h", "#include <boost/asio/post.hpp>\n")
+        self.write("src/core/bucket.cc", "#include <boost/json.hpp>\n")
+        self.assertEqual(self.findings(), [])
+
     def test_an_open_end_needs_an_issue(self):
         self.write("src/core/bucket.cc", "// TODO: later\n")
         self.expect("open-ends", "src/core/bucket.cc:1:", "TODO without an issue")

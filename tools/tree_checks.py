@@ -17,6 +17,7 @@ MAX_FUNCTION_LINES = 80
 CODE_TOPS = ("include", "src", "apps", "tests", "fuzz", "bench", "examples")
 SCRIPT_TOPS = ("tools", "tests", "bench", "examples", "deploy", "clients")
 OPEN_END = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\)| ?#\d+)")
+HEAVY_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]((?:boost|openssl|yaml-cpp|spdlog|fmt|CLI|re2|date|rapidcheck)\b[^>"]*)[>"]')
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__", "node_modules", "seeds"}
 
 
@@ -125,6 +126,17 @@ def registered_tests(root):
                 break
 
 
+def heavy_headers(root):
+    """A header that takes seconds to compile stands in a .cc behind a small header of our own; net is the room of
+    Asio and may name it in its inner headers."""
+    for path in files(root, ("src", "apps"), {".h"}):
+        below = path.relative_to(root)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = HEAVY_INCLUDE.match(line)
+            if match and not (below.parts[:2] == ("src", "net") and match[1].startswith("boost/asio/")):
+                yield below, number, f"<{match[1]}> is heavy: include it in a .cc only"
+
+
 def open_ends(root):
     paths = list(code_files(root)) + [path for path, _ in scripts(root)] + [*root.glob("cmake/*"), *root.glob("**/CMakeLists.txt")]
     own = {"tree_checks.py", "lint_test.py"}  # they name the words
@@ -156,6 +168,7 @@ CHECKS = {
     "file-length": file_length,
     "function-length": function_length,
     "registered-tests": registered_tests,
+    "heavy-headers": heavy_headers,
     "open-ends": open_ends,
     "scripts": script_syntax,
 }
