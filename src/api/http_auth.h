@@ -1,0 +1,45 @@
+// /auth/{domain}: forward-auth for nginx, Traefik, Caddy and Envoy's ext_authz over HTTP. The verdict is the status;
+// the request that is asked about is described by headers, which are believed only from trusted proxies.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/http_verb.h"
+#include "api/pending.h"
+#include "base/address.h"
+
+namespace penstock::api {
+
+class HttpAuth final : public HttpVerb, private service::Receiver {
+ public:
+  HttpAuth(Turn& turn, const std::vector<Cidr>& trusted_proxies)
+      : HttpVerb(turn), trusted_proxies_(trusted_proxies) {}
+  ~HttpAuth() override { turn_.decider().Detach(*this); }
+  void Handle(const http::Request& request, std::string_view rest, const HttpSlot& slot) override;
+
+ private:
+  struct Pending {
+    HttpSlot slot;
+    SteadyTime begin;
+    int deny_status = 0;  // 0: 429, or 503 when the engine could not be asked
+  };
+  struct Options;
+
+  Result<void> ReadQuery(const http::Request& request, Options& options);
+  void Describe(const http::Request& request, std::string_view rest, const HttpSlot& slot);
+  void Decided(uint64_t token, const Result<const Decision*>& decision) noexcept override;
+
+  // Constant.
+  const std::vector<Cidr>& trusted_proxies_;
+
+  PendingPool<Pending> pending_;
+  // What the attributes of the request at hand point into; reused.
+  std::vector<Attribute> attributes_;
+  std::string domain_;
+  std::string path_;
+  std::string ip_;
+  std::vector<std::pair<std::string, std::string>> header_names_;  // header and attribute
+};
+
+}  // namespace penstock::api

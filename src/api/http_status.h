@@ -1,0 +1,34 @@
+// /metrics, /healthz, /readyz: what monitors ask.
+#pragma once
+
+#include "api/http_verb.h"
+#include "api/server_view.h"
+
+namespace penstock::api {
+
+class HttpMetrics final : public HttpVerb {
+ public:
+  HttpMetrics(Turn& turn, const ServerView& server) : HttpVerb(turn), server_(server) {}
+  void Handle(const http::Request& request, std::string_view rest, const HttpSlot& slot) override;
+
+ private:
+  const ServerView& server_;
+};
+
+// Alive: the process answers.
+class HttpHealth final : public HttpVerb {
+ public:
+  using HttpVerb::HttpVerb;
+  void Handle(const http::Request& request, std::string_view rest, const HttpSlot& slot) override;
+};
+
+class HttpReady final : public HttpVerb {
+ public:
+  HttpReady(Turn& turn, const ServerView& server) : HttpVerb(turn), server_(server) {}
+  void Handle(const http::Request& request, std::string_view rest, const HttpSlot& slot) override;
+
+ private:
+  const ServerView& server_;
+};
+
+}  // namespace penstock::api

@@ -1,0 +1,162 @@
+#include "api/metrics_text.h"
+
+#include <initializer_list>
+#include <utility>
+
+#include "base/bytes.h"
+
+namespace penstock::api {
+namespace {
+
+using Label = std::pair<std::string_view, std::string_view>;
+
+void AppendEscaped(std::string& out, std::string_view value) {
+  for (const char c : value) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+}
+
+void Head(std::string& out, std::string_view name, std::string_view type, std::string_view help) {
+  out.append("# HELP ").append(name).append(" ").append(help).append("\n");
+  out.append("# TYPE ").append(name).append(" ").append(type).append("\n");
+}
+
+void Series(std::string& out, std::string_view name, std::initializer_list<Label> labels) {
+  out += name;
+  char separator = '{';
+  for (const auto& [label, value] : labels) {
+    out += separator;
+    out.append(label).append("=\"");
+    AppendEscaped(out, value);
+    out += '"';
+    separator = ',';
+  }
+  if (labels.size() > 0) out += '}';
+  out += ' ';
+}
+
+void Sample(std::string& out, std::string_view name, std::initializer_list<Label> labels, uint64_t value) {
+  Series(out, name, labels);
+  AppendInt(out, static_cast<int64_t>(value));
+  out += '\n';
+}
+
+void Single(std::string& out, std::string_view name, std::string_view type, std::string_view help,
+            uint64_t value) {
+  Head(out, name, type, help);
+  Sample(out, name, {}, value);
+}
+
+// Microseconds as a decimal number of seconds, exactly.
+void AppendSeconds(std::string& out, uint64_t us) {
+  AppendInt(out, static_cast<int64_t>(us / 1'000'000));
+  uint64_t fraction = us % 1'000'000;
+  if (fraction == 0) return;
+  char digits[7] = "000000";
+  for (int i = 5; i >= 0; --i, fraction /= 10) digits[i] = static_cast<char>('0' + fraction % 10);
+  size_t length = 6;
+  while (digits[length - 1] == '0') --length;
+  out += '.';
+  out.append(digits, length);
+}
+
+void AppendDecisions(std::string& out, const service::Metrics& metrics) {
+  constexpr std::string_view kName = "penstock_decisions_total";
+  Head(out, kName, "counter", "Decisions of enforced limits, by the limit's own outcome.");
+  metrics.ForEachLimit([&](std::string_view domain, std::string_view limit,
+                           const service::LimitCounts& counts) {
+    for (size_t i = 0; i < service::kOutcomes; ++i) {
+      const std::string_view outcome = ToString(static_cast<Outcome>(i));
+      const uint64_t all = counts.outcomes[i];
+      const uint64_t degraded = counts.degraded[i];
+      Sample(out, kName, {{"domain", domain}, {"limit", limit}, {"outcome", outcome}, {"degraded", "false"}},
+             all);
+      if (degraded > 0) {
+        Sample(out, kName, {{"domain", domain}, {"limit", limit}, {"outcome", outcome}, {"degraded", "true"}},
+               degraded);
+      }
+    }
+  });
+  constexpr std::string_view kShadow = "penstock_shadow_decisions_total";
+  Head(out, kShadow, "counter", "Decisions of shadow limits; denied and never mean: would deny.");
+  metrics.ForEachLimit([&](std::string_view domain, std::string_view limit,
+                           const service::LimitCounts& counts) {
+    for (size_t i = 0; i < service::kOutcomes; ++i) {
+      if (counts.shadow[i] == 0) continue;
+      const std::string_view outcome = ToString(static_cast<Outcome>(i));
+      Sample(out, kShadow, {{"domain", domain}, {"limit", limit}, {"outcome", outcome}}, counts.shadow[i]);
+    }
+  });
+}
+
+void AppendTotals(std::string& out, const service::TotalCounts& totals) {
+  Single(out, "penstock_requests_total", "counter", "Checks that were asked.", totals.requests);
+  Single(out, "penstock_requests_unmatched_total", "counter", "Checks to which no limit applied.",
+         totals.unmatched);
+  Single(out, "penstock_requests_invalid_total", "counter", "Requests refused as the caller's mistake.",
+         totals.invalid);
+  Single(out, "penstock_request_id_conflicts_total", "counter", "Request ids in use by another request.",
+         totals.conflicts);
+  Single(out, "penstock_replays_total", "counter", "Repeats that got their first answer.", totals.replayed);
+  Single(out, "penstock_not_replayable_total", "counter", "Charges whose request id could not be kept.",
+         totals.not_replayable);
+}
+
+void AppendEngine(std::string& out, const MetricsInput& input) {
+  const engine::EngineStats& e = input.engine;
+  Single(out, "penstock_keys", "gauge", "Buckets in use.", e.keys);
+  Single(out, "penstock_keys_max", "gauge", "Buckets that may be in use at a time.", e.max_keys);
+  Single(out, "penstock_key_evictions_total", "counter",
+         "Buckets dropped because they were the same as absent.", e.evictions);
+  Single(out, "penstock_saturated_total", "counter", "Charges held at the largest number that stays exact.",
+         e.saturated);
+  Single(out, "penstock_request_ids", "gauge", "Request ids kept.", e.request_ids);
+  constexpr std::string_view kErrors = "penstock_engine_errors_total";
+  Head(out, kErrors, "counter", "Decisions that the engine could not take.");
+  Sample(out, kErrors, {{"engine", input.engine_name}, {"reason", "full"}}, e.refused_full);
+  Sample(out, kErrors, {{"engine", input.engine_name}, {"reason", "stale"}}, e.stale);
+}
+
+void AppendLatency(std::string& out, std::span<const ProtocolMetrics> protocols) {
+  constexpr std::string_view kBucket = "penstock_decision_seconds_bucket";
+  Head(out, "penstock_decision_seconds", "histogram", "From a parsed request to its answer.");
+  for (const ProtocolMetrics& p : protocols) {
+    uint64_t cumulative = 0;
+    for (size_t i = 0; i < kLatencyBoundsUs.size(); ++i) {
+      cumulative += p.latency.buckets[i];
+      std::string bound;
+      AppendSeconds(bound, static_cast<uint64_t>(kLatencyBoundsUs[i]));
+      Sample(out, kBucket, {{"protocol", p.protocol}, {"le", bound}}, cumulative);
+    }
+    Sample(out, kBucket, {{"protocol", p.protocol}, {"le", "+Inf"}}, p.latency.count);
+    Series(out, "penstock_decision_seconds_sum", {{"protocol", p.protocol}});
+    AppendSeconds(out, p.latency.total_us);
+    out += '\n';
+    Sample(out, "penstock_decision_seconds_count", {{"protocol", p.protocol}}, p.latency.count);
+  }
+  Head(out, "penstock_connections", "gauge", "Open connections.");
+  for (const ProtocolMetrics& p : protocols)
+    Sample(out, "penstock_connections", {{"protocol", p.protocol}}, p.connections);
+}
+
+}  // namespace
+
+void AppendMetrics(std::string& out, const MetricsInput& input) {
+  AppendDecisions(out, input.decisions);
+  AppendTotals(out, input.decisions.Totals());
+  AppendEngine(out, input);
+  AppendLatency(out, input.protocols);
+  Single(out, "penstock_policy_version", "gauge", "Policies published since the start.",
+         input.policy_version);
+  constexpr std::string_view kReloads = "penstock_policy_reloads_total";
+  Head(out, kReloads, "counter", "Reloads of the policy.");
+  Sample(out, kReloads, {{"result", "ok"}}, input.reloads_ok);
+  Sample(out, kReloads, {{"result", "failed"}}, input.reloads_failed);
+}
+
+}  // namespace penstock::api

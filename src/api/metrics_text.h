@@ -1,0 +1,33 @@
+// The text of /metrics (Prometheus 0.0.4): base units, never a label by user or key.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/histogram.h"
+#include "engine/engine.h"
+#include "service/metrics.h"
+
+namespace penstock::api {
+
+struct ProtocolMetrics {
+  std::string_view protocol;  // http, resp
+  LatencySums latency;        // of decisions
+  uint64_t connections = 0;   // open now
+};
+
+struct MetricsInput {
+  const service::Metrics& decisions;
+  std::string_view engine_name;
+  engine::EngineStats engine;
+  std::span<const ProtocolMetrics> protocols;
+  uint64_t policy_version = 0;  // publications since the start
+  uint64_t reloads_ok = 0;
+  uint64_t reloads_failed = 0;
+};
+
+void AppendMetrics(std::string& out, const MetricsInput& input);
+
+}  // namespace penstock::api
