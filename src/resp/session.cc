@@ -34,9 +34,7 @@ void Session::Detach() {
 Action Session::Next() {
   for (;;) {  // a turn consumes a command
     if (closing_) return Close{};
-    if (replies_.Full() || pending_bytes() >= options_.max_pending_bytes) {
-      return Paused{};
-    }
+    if (Blocked()) return Paused{};
     const Limits& limits = state_.authenticated ? options_.limits : options_.limits_before_auth;
     const ParseResult result = parser_.Parse(buffer_.unread(), limits);
     buffer_.Consume(result.consumed);

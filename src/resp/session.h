@@ -83,6 +83,10 @@ class Session {
   // After Close or Drain: every reply was given and written.
   bool Finished() const { return closing_ && replies_.Empty() && Output().empty(); }
 
+  // Whether Next() would answer Paused: nothing more is to be read, and when it is over Next() is to be called again.
+  bool Blocked() const {
+    return !closing_ && (replies_.Full() || pending_bytes() >= options_.max_pending_bytes);
+  }
   size_t in_flight() const { return replies_.open(); }
   // Whether a part of a command was received: what follows it has its time bound, which the caller keeps.
   bool mid_command() { return !closing_ && !buffer_.unread().empty(); }

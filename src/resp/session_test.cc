@@ -147,7 +147,9 @@ TEST(Session, TooManyCommandsInFlightPauseReading) {
   const auto tickets = Tickets(session);
   ASSERT_EQ(tickets.size(), 3u);
   EXPECT_TRUE(std::holds_alternative<Paused>(session.Next()));
+  EXPECT_TRUE(session.Blocked());
   for (const auto& ticket : tickets) Say(session, ticket, "x");
+  EXPECT_FALSE(session.Blocked());
   EXPECT_EQ(Tickets(session).size(), 2u);
   EXPECT_TRUE(std::holds_alternative<NeedBytes>(session.Next()));
 }
