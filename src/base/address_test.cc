@@ -4,10 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 
 #include "base/random.h"
+#include "base/test_seed.h"
 
 namespace penstock {
 namespace {
@@ -109,10 +108,7 @@ TEST(Address, WhatIsNoNetworkIsRefused) {
 }
 
 TEST(Address, RandomAddressesSurviveTheirTextAndAgreeWithTheLibrary) {
-  const char* given = std::getenv("PENSTOCK_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20261129;
-  std::printf("PENSTOCK_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  Random random(seed);
+  Random random(TestSeed());
   for (int i = 0; i < 20'000; ++i) {
     std::array<unsigned char, 16> bytes{};
     for (auto& byte : bytes) byte = random.Below(3) == 0 ? static_cast<unsigned char>(random.Next()) : 0;

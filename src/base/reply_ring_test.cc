@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <deque>
 
 #include "base/random.h"
+#include "base/test_seed.h"
 
 namespace penstock {
 namespace {
@@ -74,10 +73,7 @@ TEST(ReplyRing, FullAtItsBound) {
 }
 
 TEST(ReplyRing, RandomOrderOfAnswersGivesTheOrderOfRequests) {
-  const char* given = std::getenv("PENSTOCK_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20261129;
-  std::printf("PENSTOCK_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  Random random(seed);
+  Random random(TestSeed());
   for (int round = 0; round < 200; ++round) {
     ReplyRing ring(1 + random.Below(60));
     std::deque<ReplyTicket> waiting;

@@ -114,10 +114,11 @@ ParseError Explain(const beast::error_code& ec) {
   }
 }
 
-// "HTTP/2.0" is a version that is not spoken here, "HTTQ/1.1" or "HTTP/1.1x" is no version.
-bool EndsWithForeignVersion(std::string_view head) {
+// "HTTP/2.0" at its place is a version that is not spoken here; "HTTQ/1.1" or "HTTP/1.1x" is no version.
+bool NamesForeignVersion(std::string_view head) {
   const std::string_view line = head.substr(0, head.find('\r'));
-  const size_t space = line.rfind(' ');
+  const size_t target = line.find(' ');
+  const size_t space = target == std::string_view::npos ? target : line.find(' ', target + 1);
   if (space == std::string_view::npos) return false;
   const std::string_view version = line.substr(space + 1);
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -140,7 +141,7 @@ class HeadParser : public beast::http::basic_parser<is_request> {
     this->put(boost::asio::const_buffer(head.data(), head.size()), ec);
     if (mistake_) return mistake_;
     if (ec == beast::http::error::bad_version) {
-      if (EndsWithForeignVersion(head)) return ParseError{505, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+      if (NamesForeignVersion(head)) return ParseError{505, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
       return ParseError{400, "the start line does not name an HTTP version"};
     }
     if (ec) return Explain(ec);

@@ -18,6 +18,7 @@ void Session::Detach() {
   std::vector<SlotShape>().swap(shapes_);
   continue_due_ = false;
   peer_finished_ = false;
+  paused_ = false;
   stopped_ = true;
 }
 
@@ -44,7 +45,8 @@ ReplyShape Session::ShapeOf(uint64_t slot) const {
 
 Action Session::Next() {
   if (stopped_) return Close{};
-  if (replies_.Full() || pending_bytes() >= options_.max_pending_bytes) return Paused{};
+  paused_ = replies_.Full() || pending_bytes() >= options_.max_pending_bytes;
+  if (paused_) return Paused{};
 
   const std::span<char> unread = buffer_.unread();
   const RequestParser::Step step = parser_.Parse({unread.data(), unread.size()});
@@ -107,6 +109,7 @@ void Session::Written(size_t count) {
 
 Phase Session::phase() const {
   if (stopped_) return Phase::kClosing;
+  if (paused_) return Phase::kAnswering;
   if (parser_.phase() == RequestParser::Phase::kHead) return Phase::kHead;
   if (parser_.phase() == RequestParser::Phase::kBody) return Phase::kBody;
   return replies_.Empty() ? Phase::kIdle : Phase::kAnswering;

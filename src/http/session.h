@@ -61,7 +61,7 @@ enum class Phase : uint8_t {
   kIdle,       // the next request
   kHead,       // the rest of a head
   kBody,       // the rest of a body
-  kAnswering,  // our own answers
+  kAnswering,  // our own answers, or the peer's reading of them
   kClosing,    // the last answers to be given and written
 };
 
@@ -138,6 +138,7 @@ class Session {
   uint64_t slots_opened_to_ = 0;  // one behind the last slot
   bool continue_due_ = false;     // a peer waits for "100 Continue", which may not overtake older answers
   bool peer_finished_ = false;
+  bool paused_ = false;  // by the last Next()
   bool stopped_ = true;  // no request is taken any more; until Open()
 };
 
