@@ -1,0 +1,234 @@
+#include "config/source.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "policy/identity.h"
+#include "policy/matcher.h"
+#include "policy/reader.h"
+
+namespace penstock::config {
+namespace {
+
+using policy::Diagnostics;
+using policy::LimitDefinition;
+using policy::PolicyDefinition;
+using policy::PolicyFile;
+using policy::Reporter;
+
+// A section that may stand in one file of several only.
+struct Once {
+  const char* what;
+  std::string file;
+  int line = 0;
+
+  // Whether this is the first; reports the second.
+  bool Claim(const PolicyFile& from, int at, Diagnostics& diagnostics) {
+    if (file.empty()) {
+      file = from.file;
+      line = at;
+      return true;
+    }
+    diagnostics.Error(from.file, at,
+                      std::string(what) + " stands already in " + file + ":" + std::to_string(line));
+    return false;
+  }
+};
+
+std::string LimitKey(const std::string& domain, const std::string& limit) { return domain + "/" + limit; }
+
+// The parts of a limit's identity, in words.
+std::vector<std::pair<std::string, std::string>> IdentityParts(const LimitDefinition& limit) {
+  std::string key;
+  std::string masks;
+  for (const policy::KeyPart& part : limit.key) {
+    key += part.attribute + ",";
+    masks += part.address ? std::to_string(part.mask4) + "/" + std::to_string(part.mask6) + "," : "-,";
+  }
+  const auto algorithm = limit.permits ? core::Algorithm::kPermits : limit.algorithm;
+  return {{"algorithm", std::string(policy::ToString(algorithm))},
+          {"window", std::string(policy::ToString(limit.window))},
+          {"key", key},
+          {"masks", masks}};
+}
+
+std::set<std::string> OverrideIdentities(const LimitDefinition& limit) {
+  std::set<std::string> out;
+  for (const auto& change : limit.overrides) {
+    if (!policy::SharesIdentity(limit, change)) out.insert(policy::MatchText(change.match));
+  }
+  return out;
+}
+
+// What makes the buckets of `after` fresh, or empty.
+std::string WhatChanged(const LimitDefinition& before, const LimitDefinition& after) {
+  std::string out;
+  const auto old_parts = IdentityParts(before);
+  const auto new_parts = IdentityParts(after);
+  for (size_t i = 0; i < old_parts.size(); ++i) {
+    if (old_parts[i].second == new_parts[i].second) continue;
+    if (!out.empty()) out += ", ";
+    out += new_parts[i].first;
+  }
+  if (!out.empty()) return out + " changed";
+  const auto old_overrides = OverrideIdentities(before);
+  for (const std::string& match : OverrideIdentities(after)) {
+    if (!old_overrides.contains(match)) return "the match of an override with buckets of its own changed";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<Loaded> LoadTexts(const std::vector<FileText>& files, const policy::BuildOptions& options,
+                                  Diagnostics& diagnostics) {
+  const size_t errors_before = diagnostics.total();
+  auto out = std::make_unique<Loaded>();
+  std::vector<PolicyFile> read;
+  for (const FileText& file : files) {
+    out->files.push_back(file.path);
+    auto one = policy::ReadPolicyText(file.text, file.path, diagnostics);
+    if (one) read.push_back(std::move(*one));
+  }
+  Once engine{"engine", {}}, listen{"listen", {}}, revision{"revision", {}};
+  const Reporter nowhere{"", diagnostics};
+  out->engine = ReadEngine(std::nullopt, nowhere);
+  out->listen = ReadListen(std::nullopt, nowhere);
+  for (PolicyFile& file : read) {
+    const Reporter reporter{file.file, diagnostics};
+    if (file.engine && engine.Claim(file, file.engine->line(), diagnostics)) {
+      out->engine = ReadEngine(file.engine, reporter);
+    }
+    if (file.listen && listen.Claim(file, file.listen->line(), diagnostics)) {
+      out->listen = ReadListen(file.listen, reporter);
+    }
+    if (file.revision > 0 && revision.Claim(file, file.revision_line, diagnostics)) {
+      out->definition.revision = file.revision;
+    }
+    std::move(file.domains.begin(), file.domains.end(), std::back_inserter(out->definition.domains));
+  }
+  out->definition.on_failure = out->engine.on_failure;
+  out->policy = policy::Policy::Build(out->definition, options, diagnostics);
+  if (diagnostics.total() != errors_before) return nullptr;
+  return out;
+}
+
+std::unique_ptr<Loaded> LoadPath(const std::string& path, const policy::BuildOptions& options,
+                                 Diagnostics& diagnostics) {
+  if (path.empty()) return LoadTexts({}, options, diagnostics);
+  const auto files = ReadPolicyFiles(path);
+  if (!files) {
+    diagnostics.Error("", 0, files.error().message);
+    return nullptr;
+  }
+  return LoadTexts(*files, options, diagnostics);
+}
+
+std::vector<std::string> FreshBuckets(const PolicyDefinition& before, const PolicyDefinition& after) {
+  std::map<std::string, const LimitDefinition*> old_limits;
+  for (const auto& domain : before.domains) {
+    for (const LimitDefinition& limit : domain.limits) old_limits[LimitKey(domain.name, limit.name)] = &limit;
+  }
+  std::vector<std::string> out;
+  for (const auto& domain : after.domains) {
+    for (const LimitDefinition& limit : domain.limits) {
+      const auto found = old_limits.find(LimitKey(domain.name, limit.name));
+      if (found == old_limits.end()) continue;
+      const std::string changed = WhatChanged(*found->second, limit);
+      if (!changed.empty()) {
+        out.push_back("the limit " + LimitKey(domain.name, limit.name) + " starts fresh buckets: " + changed);
+      }
+    }
+  }
+  return out;
+}
+
+std::string ReloadResult::Text() const {
+  std::string out;
+  switch (state) {
+    case State::kLoaded:
+      out = "policy reloaded\n";
+      break;
+    case State::kUnchanged:
+      out = "policy unchanged\n";
+      break;
+    case State::kFailed:
+      out = "policy not reloaded, the last good one stays\n" + diagnostics.Text();
+      break;
+  }
+  for (const std::string& option : need_restart) out += option + " changed: this needs a restart\n";
+  for (const std::string& fresh : fresh_buckets) out += fresh + "\n";
+  return out;
+}
+
+PolicySource::PolicySource(std::string path, policy::BuildOptions options)
+    : path_(std::move(path)), options_(std::move(options)) {}
+
+Hash128 PolicySource::Fingerprint(const std::vector<FileText>& files) const {
+  std::vector<std::string_view> parts;
+  for (const FileText& file : files) {
+    parts.push_back(file.path);
+    parts.push_back(file.text);
+  }
+  return hash_key_.HashParts(parts);
+}
+
+bool PolicySource::Load(Diagnostics& diagnostics) {
+  auto result = Reload();
+  if (result.state == ReloadResult::State::kFailed) {
+    diagnostics = std::move(result.diagnostics);
+    return false;
+  }
+  return true;
+}
+
+ReloadResult PolicySource::Reload() {
+  ReloadResult result;
+  std::vector<FileText> files;
+  if (!path_.empty()) {
+    auto read = ReadPolicyFiles(path_);
+    if (!read) {
+      result.diagnostics.Error("", 0, read.error().message);
+      ++failures_;
+      return result;
+    }
+    files = std::move(*read);
+  }
+  const Hash128 fingerprint = Fingerprint(files);
+  if (current_ != nullptr && fingerprint == fingerprint_) {
+    result.state = ReloadResult::State::kUnchanged;
+    return result;
+  }
+  auto loaded = LoadTexts(files, options_, result.diagnostics);
+  if (loaded == nullptr) {
+    ++failures_;
+    return result;
+  }
+  if (current_ == nullptr) {
+    running_engine_ = loaded->engine;
+    running_listen_ = loaded->listen;
+  } else {
+    result.need_restart = Differences(running_engine_, loaded->engine);
+    const auto listen = Differences(running_listen_, loaded->listen);
+    result.need_restart.insert(result.need_restart.end(), listen.begin(), listen.end());
+    result.fresh_buckets = FreshBuckets(current_->definition, loaded->definition);
+    running_engine_.on_failure = loaded->engine.on_failure;  // the limits', so a reload takes it
+    loaded->engine = running_engine_;
+    loaded->listen = running_listen_;
+  }
+  before_ = std::exchange(current_, std::move(loaded));
+  fingerprint_before_ = std::exchange(fingerprint_, fingerprint);
+  ++loads_;
+  result.state = ReloadResult::State::kLoaded;
+  result.policy = current_->policy;
+  return result;
+}
+
+void PolicySource::Reject() {
+  current_ = std::move(before_);
+  fingerprint_ = fingerprint_before_;
+  ++failures_;
+}
+
+}  // namespace penstock::config
