@@ -95,7 +95,7 @@ Result<std::optional<Endpoint>> ParseEndpoint(std::string_view text) {
 }
 
 Result<void> CheckEngineUrl(std::string_view url) {
-  if (url == "memory:") return {};
+  if (url == "memory:" || url == "memory") return {};
   constexpr std::string_view kLater[] = {"redis://",         "rediss://", "redis+sentinel://",
                                          "redis+cluster://", "unix://",   "etcd://"};
   for (const std::string_view scheme : kLater) {
@@ -118,6 +118,7 @@ EngineOptions ReadEngine(const std::optional<YamlValue>& value, const Reporter& 
   if (const auto known = CheckEngineUrl(out.url); !known) {
     reporter.Error(options.Line("url"), known.error().message);
   }
+  if (out.url == "memory") out.url = "memory:";
   out.timeout = options.Duration("timeout").value_or(policy::ParseDuration(fallback("timeout")).value());
   out.on_failure = OnFailureOf(options.Text("on_failure").value_or(std::string(fallback("on_failure"))));
   out.fleet_size = options.Count("fleet_size").value_or(0);
@@ -164,7 +165,7 @@ Result<void> ApplyFlags(const Flags& flags, EngineOptions& engine, ListenOptions
     if (const auto known = CheckEngineUrl(*flags.engine); !known) {
       return Invalid("--engine: " + known.error().message);
     }
-    engine.url = *flags.engine;
+    engine.url = *flags.engine == "memory" ? "memory:" : *flags.engine;
   }
   const std::pair<const std::optional<std::string>&, std::pair<std::string_view, std::optional<Endpoint>*>>
       ends[] = {{flags.http, {"--http", &listen.http}},

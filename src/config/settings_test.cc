@@ -78,11 +78,22 @@ domains: {d: {limits: [{name: a, rate: 1/s}, {name: b, rate: 1/s, on_failure: al
   EXPECT_EQ(loaded->policy->limits()[1]->on_failure, core::OnFailure::kAllow);
 }
 
+// As the documentation and people write it, though to YAML alone the second colon is a mistake.
+TEST(Settings, TheMemoryEnginesUrl) {
+  for (const char* url : {"memory:", "memory", "\"memory:\"", "memory:  # comment", "memory:\r"}) {
+    const auto loaded = Load("engine:\n  url: " + std::string(url) + "\n  max_keys: 5000\n");
+    EXPECT_EQ(loaded->engine.url, "memory:") << url;
+    EXPECT_EQ(loaded->engine.max_keys, 5000);
+  }
+}
+
 TEST(Settings, ErrorsNameTheirLine) {
   EXPECT_EQ(ErrorsOf("engine:\n  url: redis://user:pw@host:6379/0\n"),
             "p.yaml:2: the engine \"redis://\" is not in this build yet (memory: is)\n");
-  EXPECT_EQ(ErrorsOf("engine:\n  url: memory\n"),
-            "p.yaml:2: unknown engine \"memory\" (did you mean memory:?)\n");
+  EXPECT_EQ(ErrorsOf("engine:\n  url: memry\n"),
+            "p.yaml:2: unknown engine \"memry\" (did you mean memory:?)\n");
+  EXPECT_EQ(ErrorsOf("engine:\n  url: etcd://h\n"),
+            "p.yaml:2: the engine \"etcd://\" is not in this build yet (memory: is)\n");
   EXPECT_EQ(ErrorsOf("engine:\n  timeout: 20\n"),
             "p.yaml:2: timeout: \"20\" has no unit (one of us, ms, s, min, h, d, w)\n");
   EXPECT_EQ(ErrorsOf("engine:\n  timeout: 10us\n"), "p.yaml:2: timeout is 1ms to 1min, not 10us\n");

@@ -1,5 +1,7 @@
 #include "policy/reader.h"
 
+#include <algorithm>
+
 #include "policy/matcher.h"
 #include "policy/option_reader.h"
 #include "policy/policy.h"
@@ -266,11 +268,41 @@ FileShape DetectShape(const YamlValue& root) {
   return FileShape::kNative;
 }
 
+namespace {
+
+// `url: memory:` is how people write it, but to YAML the second colon begins a mapping. On a line of its own the colon
+// is dropped (`memory` is taken too); no line or column moves.
+std::string WithMemoryUrl(std::string_view text) {
+  constexpr std::string_view kUrl = "url:";
+  constexpr std::string_view kMemory = "memory:";
+  std::string out(text);
+  const auto skip_blanks = [&out](size_t at) {
+    while (at < out.size() && out[at] == ' ') ++at;
+    return at;
+  };
+  for (size_t line = 0; line < out.size();) {
+    const size_t end = std::min(out.find('\n', line), out.size());
+    const size_t url = skip_blanks(line);
+    if (std::string_view(out).substr(url).starts_with(kUrl)) {
+      const size_t value = skip_blanks(url + kUrl.size());
+      const size_t behind = value + kMemory.size();
+      const bool blank_before = value > url + kUrl.size();
+      const bool ends = behind >= end || out[behind] == ' ' || out[behind] == '\r';
+      if (blank_before && ends && std::string_view(out).substr(value).starts_with(kMemory))
+        out[behind - 1] = ' ';
+    }
+    line = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
 std::optional<PolicyFile> ReadPolicyText(std::string_view text, std::string_view file,
                                          Diagnostics& diagnostics) {
   PolicyFile out;
   out.file = file;
-  out.document = YamlDocument::Parse(text, file, diagnostics);
+  out.document = YamlDocument::Parse(WithMemoryUrl(text), file, diagnostics);
   if (out.document == nullptr) return std::nullopt;
   const YamlValue root = out.document->root();
   const Reporter reporter{out.file, diagnostics};
