@@ -16,9 +16,8 @@ EngineTime LogNow(const Scene& scene, const BucketEdit& edit) {
   return edit.state.value == 0 ? scene.now : Later(scene.now, edit.state.stamp);
 }
 
-// Marks the runs that are `period` old or older as dropped.
-void DropExpired(const Scene& scene, Micros period, BucketEdit& edit) {
-  const EngineTime now = LogNow(scene, edit);
+// Marks the runs that are `period` old or older at `now` as dropped.
+void DropExpired(const Scene& scene, Micros period, EngineTime now, BucketEdit& edit) {
   for (const LogRun& run : Live(scene, edit)) {
     if (run.at + period > now) break;
     edit.state.value -= run.weight;
@@ -49,12 +48,14 @@ bool AddLate(const Scene& scene, const Charge& charge, int64_t weight, BucketEdi
   if (charge.at + scene.params.period <= LogNow(scene, edit)) return false;
   const int64_t held = std::min(weight, SlidingLog::MaxUse(scene.params) - edit.state.value);
   if (held == 0) return true;
-  const std::span<const LogRun> live = Live(scene, edit);
+  std::span<const LogRun> live = Live(scene, edit);
   const auto later = std::ranges::lower_bound(live, charge.at, {}, &LogRun::at);
   if (later != live.end()) {
     Amend(scene, static_cast<size_t>(later - live.begin()), later->weight + held, edit);
     return held < weight;
   }
+  DropExpired(scene, scene.params.period, charge.at, edit);  // the log's now is that instant from here on
+  live = Live(scene, edit);
   edit.state.value += held;
   if (live.size() < static_cast<size_t>(kMaxLogCount)) {
     Append(charge.at, held, edit);
@@ -70,23 +71,23 @@ bool AddLate(const Scene& scene, const Charge& charge, int64_t weight, BucketEdi
 void SlidingLog::Advance(const Scene& scene, const LimitParams& stored, BucketEdit& edit) {
   if (!scene.bucket.present) return;
   edit.state = scene.bucket.state;
-  DropExpired(scene, stored.period, edit);
+  DropExpired(scene, stored.period, LogNow(scene, edit), edit);
 }
 
 bool SlidingLog::Convert(const Scene& scene, const LimitParams&, BucketEdit& edit) {
-  DropExpired(scene, scene.params.period, edit);
+  DropExpired(scene, scene.params.period, LogNow(scene, edit), edit);
   return false;
 }
 
+// By the runs as the edit leaves them: an adjusted charge asks after it.
 EngineTime SlidingLog::FitsAt(const Scene& scene, const BucketEdit& edit, int64_t cost) {
   int64_t excess = edit.state.value - (scene.params.capacity - cost);
-  EngineTime at{};
-  for (const LogRun& run : Live(scene, edit)) {
-    excess -= run.weight;
-    at = run.at + scene.params.period;
-    if (excess <= 0) break;
+  const std::span<const LogRun> runs = scene.bucket.runs.first(scene.bucket.runs.size() - edit.drop_newest);
+  for (size_t i = edit.drop_oldest; i < runs.size(); ++i) {
+    excess -= edit.amend && i == edit.amend_index ? edit.amend_weight : runs[i].weight;
+    if (excess <= 0) return runs[i].at + scene.params.period;
   }
-  return at;
+  return edit.state.stamp + scene.params.period;  // with the newest, which the edit appends
 }
 
 bool SlidingLog::Take(const Scene& scene, int64_t cost, BucketEdit& edit, Charge& charge) {

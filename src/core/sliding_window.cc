@@ -97,7 +97,6 @@ int64_t SlidingWindow::GiveBack(const Scene& scene, int64_t cost, BucketEdit& ed
 
 bool SlidingWindow::Adjust(const Scene& scene, const Charge& charge, int64_t delta, BucketEdit& edit) {
   BucketState& state = edit.state;
-  if (state.value == 0 && state.before == 0) state.stamp = Later(state.stamp, charge.window);
   const bool current = charge.window == state.stamp;
   if (!current && charge.window + scene.params.period != state.stamp) return false;
   int64_t& use = current ? state.value : state.before;
