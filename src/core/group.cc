@@ -237,11 +237,12 @@ void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, Eng
   const BucketView& bucket = operation.bucket;
   if (!IsFinite(*operation.limit)) return;
   if (bucket.present && bucket.version > operation.limit->version) return;
-  const bool lost = delta < 0 && bucket.present && bucket.version > charge.version;
+  const int64_t change = std::max(delta, -std::max<int64_t>(charge.cost, 0));
+  const bool lost = change < 0 && bucket.present && bucket.version > charge.version;
   Dispatch(operation.limit->params.algorithm,
-           [&](auto rule) { Amend(rule, charge, lost ? 0 : delta, operation, now); });
+           [&](auto rule) { Amend(rule, charge, lost ? 0 : change, operation, now); });
   operation.charge = charge;
-  operation.charge.cost += delta;
+  operation.charge.cost += change;
 }
 
 EngineTime IdleAt(const LimitParams& params, const BucketState& state) {

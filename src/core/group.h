@@ -34,7 +34,7 @@ Outcome GroupOutcome(std::span<const Operation> operations);
 
 // Changes what an earlier charge took by `delta` (whole costs): negative gives back by rule E4 (an undo is
 // -charge.cost), positive charges more by force in the window that was charged, or nothing where that is gone (a
-// token bucket: now). A give-back that meets a bucket written under a newer version than the charge's is dropped.
+// token bucket: now). Never more comes back than the charge took. A give-back that meets a bucket written under a newer version than the charge's is dropped.
 // Fills operation.edit, verdict (as a peek after it) and charge (as it now stands, for the next settle).
 // operation.cost is ignored. A bucket written under a newer version than the limit's is left alone: outcome
 // kUnavailable.

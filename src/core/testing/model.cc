@@ -169,6 +169,7 @@ ModelVerdict Model::Decide(int64_t now_us, int64_t cost, const ModelOptions& opt
 
 ModelVerdict Model::Adjust(const ModelCharge& charge, int64_t delta, int64_t now_us) {
   State& state = *state_;
+  if (charge.cost + delta < 0) delta = charge.cost > 0 ? -charge.cost : std::max<int64_t>(delta, 0);
   const bool lost = delta < 0 && state.written && state.bucket_version > charge.version;
   const int64_t change = lost ? 0 : delta;
   bool saturated = false;
