@@ -1,0 +1,285 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <future>
+#include <utility>
+
+#include "api/metrics_text.h"
+#include "base/log.h"
+#include "server/settings.h"
+
+namespace penstock::server {
+namespace {
+
+constexpr std::string_view kVersion = PENSTOCK_VERSION;
+
+policy::BuildOptions WhatFits(const engine::Engine& engine) {
+  policy::BuildOptions options;
+  options.permits = engine.CanHoldPermits();
+  options.can_hold = [&engine](const core::LimitParams& params) { return engine.CanHold(params); };
+  return options;
+}
+
+}  // namespace
+
+Server::Server(const Options& options, const Clock& clock)
+    : options_(options),
+      clock_(clock),
+      probe_(
+          std::make_unique<engine::MemoryEngine>(engine::MemoryOptions{.max_keys = 1, .shards = 1}, clock)),
+      source_(options.policy, WhatFits(*probe_)) {}
+
+Server::~Server() {
+  for (const auto& worker : workers_) worker->Stop();
+}
+
+Result<std::unique_ptr<Server>> Server::Start(const Options& options, const Clock& clock) {
+  std::unique_ptr<Server> server(new Server(options, clock));
+  if (Result<void> begun = server->Begin(); !begun) return tl::unexpected(std::move(begun.error()));
+  return server;
+}
+
+Result<void> Server::Begin() {
+  net::PrepareProcess();
+  // Everything that can be wrong with files comes before the first socket.
+  if (Result<void> done = ReadSettings(); !done) return done;
+  if (Result<void> done = LoadCertificates(); !done) return done;
+  if (Result<void> done = OpenEngine(); !done) return done;
+  if (Result<void> done = ReserveEndpoints(); !done) return done;
+  const api::ServerView& view = *this;
+  shared_ = std::make_unique<Shared>(clock_, *engine_, metrics_, policies_, view);
+  shared_->http_api = {token_, listen_options_.trusted_proxies};
+  shared_->http_limits = options_.http_limits;
+  shared_->resp_limits = options_.resp_limits;
+  shared_->tls = tls_.get();
+  // The memory engine answers inline: no deadline, so no clock is read for it.
+  shared_->decider.on_full =
+      engine_options_.allow_when_full ? service::OnFull::kAllow : service::OnFull::kDeny;
+  shared_->resp_session.token = token_;
+  shared_->resp_session.version = kVersion;
+  if (Result<void> done = OpenWorkers(); !done) return done;
+  if (!options_.policy.empty()) {
+    if (Result<void> done = PublishPolicy(source_.current()->policy); !done) return done;
+    WatchPolicy();
+  }
+  for (const auto& worker : workers_) worker->Accept();
+  if (engine_options_.snapshot) next_snapshot_ = clock_.Steady() + engine_options_.snapshot->every;
+  return {};
+}
+
+void Server::WatchPolicy() {
+  Result<std::unique_ptr<config::Watcher>> watcher = config::Watcher::Open(options_.policy);
+  if (watcher) {
+    watcher_ = std::move(*watcher);
+  } else {
+    Log(LogLevel::kWarning, "changes of the policy are seen on SIGHUP only: " + watcher.error().message);
+  }
+}
+
+Result<void> Server::ReadSettings() {
+  policy::Diagnostics diagnostics;
+  if (!source_.Load(diagnostics)) return Invalid(diagnostics.Text());
+  for (const policy::Diagnostic& warning : diagnostics.warnings()) Log(LogLevel::kWarning, warning.Text());
+  engine_options_ = source_.current()->engine;
+  listen_options_ = source_.current()->listen;
+  if (Result<void> done = config::ApplyFlags(options_.flags, engine_options_, listen_options_); !done)
+    return done;
+  if (Result<void> done = config::CheckEngineUrl(engine_options_.url); !done) return done;
+  Result<std::optional<std::string>> token =
+      config::ReadToken(listen_options_, [](const char* name) -> const char* { return std::getenv(name); });
+  if (!token) return tl::unexpected(std::move(token.error()));
+  token_ = token->value_or("");
+  return {};
+}
+
+Result<void> Server::LoadCertificates() {
+  if (!listen_options_.tls) return {};
+  const config::TlsOptions& files = *listen_options_.tls;
+  Result<std::unique_ptr<net::TlsServer>> loaded =
+      net::TlsServer::Load({files.cert, files.key, files.client_ca});
+  if (!loaded) return tl::unexpected(std::move(loaded.error()));
+  tls_ = std::move(*loaded);
+  return {};
+}
+
+Result<void> Server::ReserveEndpoints() {
+  if (!listen_options_.http && !listen_options_.resp) {
+    return Invalid("nothing to listen on: http and resp are both off");
+  }
+  Result<std::optional<net::Endpoint>> http =
+      Reserve(listen_options_.http, token_.empty(), options_.insecure);
+  if (!http) return tl::unexpected(std::move(http.error()));
+  Result<std::optional<net::Endpoint>> resp =
+      Reserve(listen_options_.resp, token_.empty(), options_.insecure);
+  if (!resp) return tl::unexpected(std::move(resp.error()));
+  http_ = *http;
+  resp_ = *resp;
+  return {};
+}
+
+Result<void> Server::OpenEngine() {
+  engine::MemoryOptions memory;
+  memory.max_keys = static_cast<uint64_t>(engine_options_.max_keys);
+  engine_ = std::make_unique<engine::MemoryEngine>(memory, clock_);
+  if (!engine_options_.snapshot) return {};
+  const std::string& path = engine_options_.snapshot->path;
+  Result<void> loaded = engine_->LoadSnapshot(path);
+  if (loaded) {
+    Log(LogLevel::kInfo, "snapshot '" + path + "' loaded");
+    return {};
+  }
+  if (loaded.error().kind == ErrorKind::kNotFound) return {};
+  if (!options_.discard_snapshot) {
+    loaded.error().message += " (--discard-snapshot begins without it)";
+    return loaded;
+  }
+  Log(LogLevel::kWarning, "snapshot discarded: " + loaded.error().message);
+  engine_ =
+      std::make_unique<engine::MemoryEngine>(memory, clock_);  // the other one may have taken half of it
+  return {};
+}
+
+Result<void> Server::OpenWorkers() {
+  const unsigned count = WorkerCount(listen_options_.threads);
+  for (unsigned i = 0; i < count; ++i) {
+    workers_.push_back(std::make_unique<Worker>(*shared_));
+    Worker& worker = *workers_.back();
+    if (http_) {
+      if (Result<void> listening = worker.ListenHttp(*http_); !listening) return listening;
+    }
+    if (resp_) {
+      if (Result<void> listening = worker.ListenResp(*resp_); !listening) return listening;
+    }
+  }
+  for (const auto& worker : workers_) worker->Start();
+  return {};
+}
+
+// On a loop, as every use of an engine's session; this thread waits for it.
+Result<void> Server::PublishPolicy(std::shared_ptr<policy::Policy> policy) {
+  auto result = std::make_shared<std::promise<Result<void>>>();
+  std::future<Result<void>> published = result->get_future();
+  Worker& worker = *workers_.front();
+  worker.loop().Post([this, &worker, policy = std::move(policy), result] {
+    policies_.Publish(policy, worker.session(),
+                      [result](Result<void> done) { result->set_value(std::move(done)); });
+  });
+  return published.get();
+}
+
+std::string Server::ReadyLine() const {
+  const auto text = [](const std::optional<net::Endpoint>& endpoint) {
+    return endpoint ? endpoint->Text() : "off";
+  };
+  std::string line = "ready http=" + text(http_) + " resp=" + text(resp_) + " grpc=off engine=";
+  line += engine_->name();
+  line += " policy=";
+  line += options_.policy.empty() ? "none" : BaseName(options_.policy);
+  return line;
+}
+
+void Server::Reload() {
+  ReloadPolicy();
+  ReloadCertificates();
+}
+
+void Server::ReloadPolicy() {
+  if (options_.policy.empty()) return;
+  config::ReloadResult reloaded = source_.Reload();
+  using State = config::ReloadResult::State;
+  bool fine = reloaded.state != State::kFailed;
+  std::string text = reloaded.Text();
+  if (reloaded.state == State::kLoaded) {
+    if (const Result<void> published = PublishPolicy(std::move(reloaded.policy)); !published) {
+      fine = false;
+      text = "policy not reloaded, the last good one stays: " + published.error().message;
+    }
+  }
+  (fine ? reloads_ok_ : reloads_failed_).fetch_add(1, std::memory_order_relaxed);
+  Log(fine ? LogLevel::kInfo : LogLevel::kError, text);
+}
+
+void Server::ReloadCertificates() {
+  if (!tls_) return;
+  const Result<void> reloaded = tls_->Reload();
+  if (reloaded) {
+    Log(LogLevel::kInfo, "certificates reloaded");
+  } else {
+    Log(LogLevel::kError, "certificates not reloaded, the last good ones stay: " + reloaded.error().message);
+  }
+}
+
+void Server::Tick() {
+  if (watcher_) {
+    const SteadyTime now = real_clock_.Steady();
+    watcher_->OnReadable(now);
+    if (watcher_->TakeDue(now)) ReloadPolicy();
+  }
+  if (tls_ && tls_->FilesChanged()) ReloadCertificates();
+  if (engine_options_.snapshot && clock_.Steady() >= next_snapshot_) {
+    SaveSnapshot();
+    next_snapshot_ = clock_.Steady() + engine_options_.snapshot->every;
+  }
+}
+
+bool Server::SaveSnapshot() {
+  if (!engine_options_.snapshot) return true;
+  const Result<void> saved = engine_->SaveSnapshot(engine_options_.snapshot->path);
+  if (!saved) Log(LogLevel::kError, "snapshot not written: " + saved.error().message);
+  return saved.has_value();
+}
+
+bool Server::Stop(const std::function<bool()>& impatient) {
+  if (std::exchange(stopped_, true)) return true;
+  stopping_.store(true, std::memory_order_relaxed);
+  for (const auto& worker : workers_) worker->Drain();
+  const auto done = [this] {
+    return std::all_of(workers_.begin(), workers_.end(),
+                       [](const auto& worker) { return worker->drained(); }) &&
+           shared_->http_stats.open == 0 && shared_->resp_stats.open == 0;
+  };
+  while (!done() && !impatient()) {
+  }
+  for (const auto& worker : workers_) worker->CloseAll();
+  for (const auto& worker : workers_) worker->Stop();
+  return SaveSnapshot();
+}
+
+void Server::ClockMoved() {
+  for (const auto& worker : workers_) worker->loop().ClockMoved();
+}
+
+bool Server::Ready(std::string& reason) const {
+  if (stopping_.load(std::memory_order_relaxed)) {
+    reason = "shutting down";
+    return false;
+  }
+  if (!engine_->ready()) {
+    reason = "the engine does not answer";
+    return false;
+  }
+  return true;
+}
+
+void Server::AppendMetrics(std::string& out) const {
+  std::array<api::ProtocolMetrics, 2> protocols{};
+  protocols[0].protocol = "http";
+  protocols[0].connections = shared_->http_stats.open;
+  protocols[1].protocol = "resp";
+  protocols[1].connections = shared_->resp_stats.open;
+  for (const auto& worker : workers_) {
+    worker->http_latency().AddTo(protocols[0].latency);
+    worker->resp_latency().AddTo(protocols[1].latency);
+  }
+  api::AppendMetrics(out, {.decisions = metrics_,
+                           .engine_name = engine_->name(),
+                           .engine = engine_->stats(),
+                           .protocols = protocols,
+                           .policy_version = policies_.Newest()->generation,
+                           .reloads_ok = reloads_ok_,
+                           .reloads_failed = reloads_failed_});
+}
+
+}  // namespace penstock::server

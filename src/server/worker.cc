@@ -1,0 +1,76 @@
+#include "server/worker.h"
+
+#include <utility>
+
+#include "server/http_driver.h"
+#include "server/resp_driver.h"
+
+namespace penstock::server {
+
+Worker::Worker(Shared& shared)
+    : shared_(shared),
+      loop_(shared.clock),
+      session_(shared.engine.OpenLoop(loop_, loop_)),
+      decider_(shared.engine, *session_, loop_, shared.clock, shared.policies, shared.metrics.AddLoop(),
+               shared.decider),
+      http_(decider_, shared.clock, shared.http_api, shared.view),
+      resp_(decider_, shared.clock) {}
+
+Worker::~Worker() { Stop(); }
+
+Result<void> Worker::Listen(const net::Endpoint& endpoint, net::ListenerOptions options) {
+  Result<int> socket = net::OpenListeningSocket(endpoint);
+  if (!socket) return tl::unexpected(std::move(socket.error()));
+  options.tls = shared_.tls;
+  listeners_.push_back(std::make_unique<net::Listener>(loop_, *socket, std::move(options)));
+  return {};
+}
+
+Result<void> Worker::ListenHttp(const net::Endpoint& endpoint) {
+  net::ListenerOptions options;
+  options.limits = shared_.http_limits;
+  options.stats = &shared_.http_stats;
+  options.factory = [this] { return std::make_unique<HttpDriver>(shared_.http_session, http_); };
+  return Listen(endpoint, std::move(options));
+}
+
+Result<void> Worker::ListenResp(const net::Endpoint& endpoint) {
+  net::ListenerOptions options;
+  options.limits = shared_.resp_limits;
+  options.stats = &shared_.resp_stats;
+  options.factory = [this] {
+    return std::make_unique<RespDriver>(shared_.resp_session, resp_, shared_.last_connection_id);
+  };
+  return Listen(endpoint, std::move(options));
+}
+
+void Worker::Start() {
+  thread_ = std::thread([this] { loop_.Run(); });
+}
+
+void Worker::Accept() {
+  loop_.Post([this] {
+    for (const auto& listener : listeners_) listener->Start();
+  });
+}
+
+void Worker::Drain() {
+  loop_.Post([this] {
+    for (const auto& listener : listeners_) listener->Drain();
+    drained_.store(true, std::memory_order_release);
+  });
+}
+
+void Worker::CloseAll() {
+  loop_.Post([this] {
+    for (const auto& listener : listeners_) listener->CloseAll();
+  });
+}
+
+void Worker::Stop() {
+  if (!thread_.joinable()) return;
+  loop_.Post([this] { loop_.Stop(); });
+  thread_.join();
+}
+
+}  // namespace penstock::server

@@ -1,0 +1,95 @@
+// One event loop with all that belongs to it and to nobody else: the engine's session, the decider, the handlers and
+// the listeners. Nothing on the way of a decision leaves it.
+//
+// Thread contract: built and destroyed on the main thread while the loop does not run. Start, Drain, CloseAll and
+// Stop from the main thread; what they do happens on the loop.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "api/http_api.h"
+#include "api/resp_api.h"
+#include "api/server_view.h"
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "net/endpoint.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/tls.h"
+#include "resp/session.h"
+#include "service/decider_impl.h"
+#include "service/metrics.h"
+#include "service/policy_store.h"
+
+namespace penstock::server {
+
+// What all workers share. Outlives them; constant, or any thread's.
+struct Shared {
+  Shared(const Clock& c, engine::Engine& e, service::Metrics& m, service::PolicyStore& p,
+         const api::ServerView& v)
+      : clock(c), engine(e), metrics(m), policies(p), view(v) {}
+
+  const Clock& clock;
+  engine::Engine& engine;
+  service::Metrics& metrics;
+  service::PolicyStore& policies;
+  const api::ServerView& view;
+  service::DeciderOptions decider;
+  http::SessionOptions http_session;
+  resp::SessionOptions resp_session;
+  api::HttpOptions http_api;
+  net::Limits http_limits;
+  net::Limits resp_limits;
+  const net::TlsServer* tls = nullptr;  // null: plain
+  net::ListenerStats http_stats;
+  net::ListenerStats resp_stats;
+  std::atomic<uint64_t> last_connection_id{0};
+};
+
+class Worker {
+ public:
+  explicit Worker(Shared& shared);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Before Start. Opens a socket of its own on the endpoint, which is reserved and has its port; peers wait in its
+  // backlog until Accept.
+  Result<void> ListenHttp(const net::Endpoint& endpoint);
+  Result<void> ListenResp(const net::Endpoint& endpoint);
+
+  // The loop runs.
+  void Start();
+  void Accept();
+  void Drain();
+  // Whether Drain has reached every connection.
+  bool drained() const { return drained_.load(std::memory_order_acquire); }
+  void CloseAll();
+  // Ends the loop and its thread.
+  void Stop();
+
+  net::Loop& loop() { return loop_; }
+  // The loop's thread, or while it does not run.
+  engine::EngineSession& session() { return *session_; }
+  const LatencyHistogram& http_latency() const { return http_.latency(); }
+  const LatencyHistogram& resp_latency() const { return resp_.latency(); }
+
+ private:
+  Result<void> Listen(const net::Endpoint& endpoint, net::ListenerOptions options);
+
+  Shared& shared_;
+  net::Loop loop_;
+  const std::unique_ptr<engine::EngineSession> session_;
+  service::DeciderImpl decider_;
+  api::HttpApi http_;
+  api::RespApi resp_;
+  std::vector<std::unique_ptr<net::Listener>> listeners_;
+  std::atomic<bool> drained_{false};
+  std::thread thread_;
+};
+
+}  // namespace penstock::server
