@@ -45,7 +45,7 @@ bool BucketTable::View(Shard& shard, Slot& slot, core::Operation& operation) {
     const ParamTable::Entry& entry = (*params_)[params];
     if (entry.params.algorithm != limit.params.algorithm) {
       EraseSlot(shard, &slot);
-      view.present = false;
+      view = {};
       return false;
     }
     view.params = &entry.params;

@@ -76,7 +76,10 @@ class BucketTable {
     Slot* const slot = shard.slots.Find(name);
     core::BucketView& view = operation.bucket;
     view.present = slot != nullptr;
-    if (slot == nullptr) return nullptr;
+    if (slot == nullptr) {
+      view.runs = {};
+      return nullptr;
+    }
     const core::Limit& limit = *operation.limit;
     if (slot->params() == BindingOf(limit).params && InSlot(limit.params.algorithm)) [[likely]] {
       view.version = limit.version;

@@ -175,8 +175,10 @@ void MemorySession::KeepId(const Work& work, const Hash128& id) {
     stored = {work.names[i], operation.verdict, operation.charge};
     // Asked for nothing (a budget that is settled later): the place where the rest will be charged.
     if (!Charged(operation)) {
-      stored.charge = {
-          .at = work.now, .window = operation.edit.state.stamp, .debt_before = operation.edit.state.value};
+      stored.charge = {.at = work.now,
+                       .window = operation.edit.state.stamp,
+                       .debt_before = operation.edit.state.value,
+                       .version = operation.limit->version};
     }
   }
 }
@@ -233,7 +235,7 @@ void MemorySession::Reset(const Work& work) {
   for (size_t i = 0; i < work.operations.size(); ++i) {
     core::Operation& operation = work.operations[i];
     table_.Erase(work.names[i]);
-    operation.bucket.present = false;
+    operation.bucket = {};
     operation.cost = 0;
   }
   Finish(work, core::DecideGroup(work.operations, work.group.options, work.now));
