@@ -1,19 +1,15 @@
 #include "config/source.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
-#include "policy/identity.h"
-#include "policy/matcher.h"
+#include "policy/compare.h"
 #include "policy/reader.h"
 
 namespace penstock::config {
 namespace {
 
 using policy::Diagnostics;
-using policy::LimitDefinition;
-using policy::PolicyDefinition;
 using policy::PolicyFile;
 using policy::Reporter;
 
@@ -35,49 +31,6 @@ struct Once {
     return false;
   }
 };
-
-std::string LimitKey(const std::string& domain, const std::string& limit) { return domain + "/" + limit; }
-
-// The parts of a limit's identity, in words.
-std::vector<std::pair<std::string, std::string>> IdentityParts(const LimitDefinition& limit) {
-  std::string key;
-  std::string masks;
-  for (const policy::KeyPart& part : limit.key) {
-    key += part.attribute + ",";
-    masks += part.address ? std::to_string(part.mask4) + "/" + std::to_string(part.mask6) + "," : "-,";
-  }
-  const auto algorithm = limit.permits ? core::Algorithm::kPermits : limit.algorithm;
-  return {{"algorithm", std::string(policy::ToString(algorithm))},
-          {"window", std::string(policy::ToString(limit.window))},
-          {"key", key},
-          {"masks", masks}};
-}
-
-std::set<std::string> OverrideIdentities(const LimitDefinition& limit) {
-  std::set<std::string> out;
-  for (const auto& change : limit.overrides) {
-    if (!policy::SharesIdentity(limit, change)) out.insert(policy::MatchText(change.match));
-  }
-  return out;
-}
-
-// What makes the buckets of `after` fresh, or empty.
-std::string WhatChanged(const LimitDefinition& before, const LimitDefinition& after) {
-  std::string out;
-  const auto old_parts = IdentityParts(before);
-  const auto new_parts = IdentityParts(after);
-  for (size_t i = 0; i < old_parts.size(); ++i) {
-    if (old_parts[i].second == new_parts[i].second) continue;
-    if (!out.empty()) out += ", ";
-    out += new_parts[i].first;
-  }
-  if (!out.empty()) return out + " changed";
-  const auto old_overrides = OverrideIdentities(before);
-  for (const std::string& match : OverrideIdentities(after)) {
-    if (!old_overrides.contains(match)) return "the match of an override with buckets of its own changed";
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -123,25 +76,6 @@ std::unique_ptr<Loaded> LoadPath(const std::string& path, const policy::BuildOpt
     return nullptr;
   }
   return LoadTexts(*files, options, diagnostics);
-}
-
-std::vector<std::string> FreshBuckets(const PolicyDefinition& before, const PolicyDefinition& after) {
-  std::map<std::string, const LimitDefinition*> old_limits;
-  for (const auto& domain : before.domains) {
-    for (const LimitDefinition& limit : domain.limits) old_limits[LimitKey(domain.name, limit.name)] = &limit;
-  }
-  std::vector<std::string> out;
-  for (const auto& domain : after.domains) {
-    for (const LimitDefinition& limit : domain.limits) {
-      const auto found = old_limits.find(LimitKey(domain.name, limit.name));
-      if (found == old_limits.end()) continue;
-      const std::string changed = WhatChanged(*found->second, limit);
-      if (!changed.empty()) {
-        out.push_back("the limit " + LimitKey(domain.name, limit.name) + " starts fresh buckets: " + changed);
-      }
-    }
-  }
-  return out;
 }
 
 std::string ReloadResult::Text() const {
@@ -212,7 +146,7 @@ ReloadResult PolicySource::Reload() {
     result.need_restart = Differences(running_engine_, loaded->engine);
     const auto listen = Differences(running_listen_, loaded->listen);
     result.need_restart.insert(result.need_restart.end(), listen.begin(), listen.end());
-    result.fresh_buckets = FreshBuckets(current_->definition, loaded->definition);
+    result.fresh_buckets = policy::FreshBuckets(current_->definition, loaded->definition);
     running_engine_.on_failure = loaded->engine.on_failure;  // the limits', so a reload takes it
     loaded->engine = running_engine_;
     loaded->listen = running_listen_;

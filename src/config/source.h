@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,10 +32,6 @@ std::unique_ptr<Loaded> LoadTexts(const std::vector<FileText>& files, const poli
 // The same from disk. An empty path: the defaults and no domain.
 std::unique_ptr<Loaded> LoadPath(const std::string& path, const policy::BuildOptions& options,
                                  policy::Diagnostics& diagnostics);
-
-// The limits of `after` whose buckets start fresh, because a part of their identity changed: each with what changed.
-std::vector<std::string> FreshBuckets(const policy::PolicyDefinition& before,
-                                      const policy::PolicyDefinition& after);
 
 struct ReloadResult {
   enum class State : uint8_t {
