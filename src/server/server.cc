@@ -89,7 +89,7 @@ Result<void> Server::ReadSettings() {
   if (Result<void> done = config::CheckEngineUrl(engine_options_.url); !done) return done;
   Result<std::optional<std::string>> token =
       config::ReadToken(listen_options_, [](const char* name) -> const char* { return std::getenv(name); });
-  if (!token) return tl::unexpected(std::move(token.error()));
+  if (!token) return Fail(token.error().kind, "the token cannot be read: " + token.error().message);
   token_ = token->value_or("");
   return {};
 }

@@ -1,0 +1,52 @@
+// The commands of `penstock`, without their flags: main.cc reads the command line into these structs and calls the
+// command, which prints and says the exit code.
+//
+//   0 allowed, fine · 1 denied, a finding · 2 usage or policy error · 3 unavailable
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace penstock::app {
+
+inline constexpr int kExitFine = 0;
+inline constexpr int kExitDenied = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitUnavailable = 3;
+
+struct CheckFlags {
+  std::string domain;
+  std::vector<std::string> attributes;  // name=value
+  int64_t cost = 1;
+  std::string server;  // empty: http://127.0.0.1:8080
+  std::string policy;  // not empty: a fresh engine under this policy instead of a server
+  bool json = false;
+};
+int RunCheck(const CheckFlags& flags);
+
+struct BenchFlags {
+  std::string what = "embedded";  // embedded, resp, http
+  std::string target;             // empty: the default port of the protocol
+  uint32_t connections = 50;
+  uint32_t pipeline = 0;  // 0: 64 embedded, 32 RESP, 1 HTTP
+  uint32_t threads = 1;   // embedded
+  uint64_t requests = 0;  // 0: for the duration
+  double seconds = 5;
+  uint64_t keys = 100'000;
+  int64_t burst = 15;  // of the limit that every key has: burst, count per period
+  int64_t count = 30;
+  int64_t period_s = 60;
+  uint64_t seed = 1;
+  bool json = false;
+};
+int RunBench(const BenchFlags& flags);
+
+int RunVersion(bool json);
+
+// PENSTOCK_TOKEN, or empty.
+std::string TokenFromEnvironment();
+// An error on stderr; returns the code.
+int Complain(int code, const std::string& message);
+
+}  // namespace penstock::app

@@ -1,0 +1,133 @@
+#include "flags.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
+
+#include "commands.h"
+#include "serve.h"
+#include "serve_flags.h"
+
+namespace penstock::app {
+
+void AddServeFlags(CLI::App& command, ServeFlags& flags) {
+  command
+      .add_option("--policy", flags.policy,
+                  "policy file, or a directory of them; without it callers bring their own limits")
+      ->type_name("FILE_OR_DIR");
+  command.add_option("--engine", flags.engine, "where buckets live; memory: is this process")
+      ->type_name("URL");
+  command.add_option("--http", flags.http, "where HTTP is served; port 0 takes a free one [127.0.0.1:8080]")
+      ->type_name("ADDR:PORT|off");
+  command.add_option("--resp", flags.resp, "where RESP (Redis' protocol) is served [127.0.0.1:6380]")
+      ->type_name("ADDR:PORT|off");
+  command.add_option("--grpc", flags.grpc, "gRPC; only off is known yet")->type_name("off");
+  command.add_option("--threads", flags.threads, "event loops; auto is one a core [auto]")
+      ->type_name("N|auto");
+  command.add_option("--token-file", flags.token_file, "file with the token that callers must show")
+      ->type_name("FILE");
+  command
+      .add_option("--snapshot", flags.snapshot, "file that keeps the memory engine's state over a restart")
+      ->type_name("FILE");
+  command.add_flag(
+      "--discard-snapshot", flags.discard_snapshot,
+      "begin without the snapshot if it is damaged or of a newer version, instead of refusing to start");
+  command.add_flag("--insecure", flags.insecure, "listen beyond this machine without a token");
+  command.add_option("--log-level", flags.log_level, "least that is logged on stderr")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+}
+
+namespace {
+
+void AddServe(CLI::App& app, ServeFlags& flags) {
+  CLI::App& command = *app.add_subcommand("serve", "run the server");
+  command.footer(
+      "A flag wins over the policy file. When it serves it prints one line that starts with `ready` on "
+      "stdout.\n"
+      "SIGHUP reads policy and certificates again; SIGTERM stops in order, a second one at once.\n"
+      "Environment: PENSTOCK_TOKEN, the token that callers must show.");
+  AddServeFlags(command, flags);
+}
+
+void AddCheck(CLI::App& app, CheckFlags& flags) {
+  CLI::App& command = *app.add_subcommand("check", "ask whether a request may go now");
+  command.footer(
+      "Exit code: 0 allowed, 1 denied, 2 wrong usage or policy, 3 unavailable.\n"
+      "Environment: PENSTOCK_URL, the server if --server is not given; PENSTOCK_TOKEN, the token to show.");
+  command.add_option("domain", flags.domain, "domain of the policy")->required()->type_name("DOMAIN");
+  command.add_option("attributes", flags.attributes, "attributes of the request")->type_name("NAME=VALUE");
+  command.add_option("--cost", flags.cost, "cost in requests; 0 looks without charging")
+      ->capture_default_str();
+  CLI::Option* const server =
+      command.add_option("--server", flags.server, "address of a server [http://127.0.0.1:8080]")
+          ->envname("PENSTOCK_URL");
+  server->type_name("URL");
+  command.add_option("--policy", flags.policy, "ask a fresh engine under this policy, without a server")
+      ->type_name("FILE_OR_DIR");
+  command.add_flag("--json", flags.json, "print the answer as JSON");
+}
+
+void AddBench(CLI::App& app, BenchFlags& flags) {
+  CLI::App& command = *app.add_subcommand("bench", "measure decisions a second and their latency");
+  command.footer(
+      "embedded measures the engine in this process; resp and http load a running server with ad hoc "
+      "limits.\n"
+      "Environment: PENSTOCK_TOKEN, the token to show.");
+  command.add_option("what", flags.what, "embedded, resp or http")
+      ->check(CLI::IsMember({"embedded", "resp", "http"}))
+      ->capture_default_str();
+  command.add_option("--target", flags.target, "the server [127.0.0.1:6380, http: 127.0.0.1:8080]")
+      ->type_name("ADDR:PORT");
+  command.add_option("--connections", flags.connections, "connections to the server")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command
+      .add_option("--pipeline", flags.pipeline,
+                  "requests sent together; embedded: batch [64, resp 32, http 1]")
+      ->check(CLI::Range(1, 1'000));
+  command.add_option("--threads", flags.threads, "callers, embedded only")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command.add_option("--requests", flags.requests, "stop after so many decisions instead of after --seconds");
+  command.add_option("--seconds", flags.seconds, "how long")
+      ->check(CLI::Range(0.1, 3'600.0))
+      ->capture_default_str();
+  command.add_option("--keys", flags.keys, "random keys")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{100'000'000}))
+      ->capture_default_str();
+  command.add_option("--burst", flags.burst, "burst of every key's limit")->capture_default_str();
+  command.add_option("--count", flags.count, "count of every key's limit")->capture_default_str();
+  command.add_option("--period", flags.period_s, "its period in seconds")->capture_default_str();
+  command.add_option("--seed", flags.seed, "of the random keys")->capture_default_str();
+  command.add_flag("--json", flags.json, "print the figures as JSON");
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, char** argv) {
+  CLI::App app("Penstock limits rates: it answers, for a whole fleet, whether a request may go now.",
+               "penstock");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("penstock ") + PENSTOCK_VERSION);
+  ServeFlags serve;
+  CheckFlags check;
+  BenchFlags bench;
+  bool version_json = false;
+  AddServe(app, serve);
+  AddCheck(app, check);
+  AddBench(app, bench);
+  app.add_subcommand("version", "print the version")->add_flag("--json", version_json, "print it as JSON");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // 0 for --help and --version; CLI11's own codes are none of ours.
+    return app.exit(error) == 0 ? kExitFine : kExitUsage;
+  }
+  if (app.got_subcommand("serve")) return RunServe(serve);
+  if (app.got_subcommand("check")) return RunCheck(check);
+  if (app.got_subcommand("bench")) return RunBench(bench);
+  return RunVersion(version_json);
+}
+
+}  // namespace penstock::app

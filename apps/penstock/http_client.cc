@@ -1,0 +1,120 @@
+#include "http_client.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "http/request_writer.h"
+#include "http/response_parser.h"
+#include "net/socket_address.h"
+
+namespace penstock::app {
+namespace {
+
+constexpr std::string_view kScheme = "http://";
+constexpr std::string_view kDefaultPort = ":8080";
+constexpr size_t kMaxReplyBytes = 16 * 1024 * 1024;
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+tl::unexpected<Error> Unreachable(const ServerUrl& server, std::string_view why) {
+  std::string message = "cannot ask the server at " + server.endpoint.Text() + ": ";
+  message += why;
+  return Fail(ErrorKind::kUnavailable, std::move(message));
+}
+
+std::string_view Why(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINPROGRESS ? "it does not answer"
+                                                                         : std::strerror(error);
+}
+
+bool SendAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<ServerUrl> ParseServerUrl(std::string_view text) {
+  const std::string written(text);
+  if (text.starts_with("https://")) {
+    return Invalid("'" + written +
+                   "': the commands speak plain HTTP only; give an http:// address of the server");
+  }
+  if (text.starts_with(kScheme)) text.remove_prefix(kScheme.size());
+  while (text.ends_with('/')) text.remove_suffix(1);
+  std::string host(text);
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || text.ends_with(']')) host += kDefaultPort;
+  const Result<net::Endpoint> endpoint = net::ParseEndpoint(host);
+  if (!endpoint || endpoint->port == 0) {
+    return Invalid("'" + written + "' is no address of a server: write it as http://127.0.0.1:8080");
+  }
+  return ServerUrl{*endpoint, host};
+}
+
+Result<HttpReply> Call(const ServerUrl& server, const HttpCall& call) {
+  std::string bearer = "Bearer ";
+  bearer += call.token;
+  const http::Header authorization{"Authorization", bearer};
+  http::OutgoingRequest request{.method = call.method, .target = call.target, .host = server.host};
+  if (!call.token.empty()) request.headers = {&authorization, 1};
+  request.content_type = "application/json";
+  request.body = call.body;
+  request.keep_alive = false;
+  std::string bytes;
+  if (!http::AppendRequest(bytes, request)) return Invalid("the token cannot stand in a header");
+
+  const Socket socket(
+      ::socket(server.endpoint.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval timeout{call.timeout_ms / 1'000, call.timeout_ms % 1'000 * 1'000};
+  ::setsockopt(socket.fd(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  ::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+  const net::SocketAddress address = net::SocketAddress::Of(server.endpoint.address, server.endpoint.port);
+  if (socket.fd() < 0 || ::connect(socket.fd(), address.get(), address.length) != 0 ||
+      !SendAll(socket.fd(), bytes)) {
+    return Unreachable(server, Why(errno));
+  }
+  http::ResponseParser parser;
+  std::string input;
+  for (;;) {
+    std::array<char, 16 * 1024> buffer;
+    const ssize_t n = ::recv(socket.fd(), buffer.data(), buffer.size(), 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Unreachable(server, Why(errno));
+    input.append(buffer.data(), static_cast<size_t>(n));
+    const http::ResponseParser::Step step = parser.Parse(input);
+    auto status = step.status;
+    input.erase(0, status == http::ResponseParser::Status::kNeedMore ? step.consumed : 0);
+    if (status == http::ResponseParser::Status::kNeedMore && n == 0) status = parser.Finish();
+    if (status == http::ResponseParser::Status::kResponse) {
+      return HttpReply{parser.response().status, std::string(parser.response().body)};
+    }
+    if (status == http::ResponseParser::Status::kError || n == 0 || input.size() > kMaxReplyBytes) {
+      return Unreachable(server, "its answer is no HTTP response");
+    }
+  }
+}
+
+}  // namespace penstock::app

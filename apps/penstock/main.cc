@@ -1,0 +1,3 @@
+#include "flags.h"
+
+int main(int argc, char** argv) { return penstock::app::RunCommandLine(argc, argv); }
