@@ -28,7 +28,7 @@ void FixedWindow::Advance(const Scene& scene, const LimitParams&, BucketEdit& ed
 
 // Use moves into the window of now by the new length. A calendar's edges do not depend on parameters.
 bool FixedWindow::Convert(const Scene& scene, const LimitParams& stored, BucketEdit& edit) {
-  if (edit.state.value == 0 || stored.period == scene.params.period) return false;
+  if (edit.state.value == 0) return false;
   const EngineTime start = edit.state.stamp - stored.period;
   edit.state.stamp = EndOfWindow(scene, Later(scene.now, start));
   return false;

@@ -11,9 +11,10 @@
 namespace penstock::core {
 
 struct FixedWindow {
-  // Debts and windows are those of the parameters at the charge.
-  static constexpr bool kAdjustsBeforeConvert = true;
+  static constexpr bool kKeepsInstants = false;
 
+  static bool SameMeaning(const LimitParams& a, const LimitParams& b) { return a.period == b.period; }
+  static bool FadesAlike(const LimitParams& a, const LimitParams& b) { return a.period == b.period; }
   static constexpr int64_t MaxUse(const LimitParams&) { return kMaxExact; }
 
   static void Advance(const Scene& scene, const LimitParams& stored, BucketEdit& edit);

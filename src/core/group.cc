@@ -12,6 +12,11 @@ bool IsFinite(const Limit& limit) {
   return limit.params.kind == RateKind::kFinite && limit.params.algorithm != Algorithm::kPermits;
 }
 
+// The bucket remembers newer parameters than the operation brings.
+bool IsStale(const Operation& operation) {
+  return operation.bucket.present && operation.bucket.version > operation.limit->version;
+}
+
 bool OutsideBoundaries(const Operation& operation, EngineTime now) {
   const LimitParams& params = operation.limit->params;
   if (!IsFinite(*operation.limit) || params.algorithm != Algorithm::kFixedWindow ||
@@ -24,9 +29,7 @@ bool OutsideBoundaries(const Operation& operation, EngineTime now) {
 
 GroupStatus CheckFresh(std::span<const Operation> operations, EngineTime now) {
   for (const Operation& operation : operations) {
-    if (operation.bucket.present && operation.bucket.version > operation.limit->version) {
-      return GroupStatus::kStale;
-    }
+    if (IsStale(operation)) return GroupStatus::kStale;
   }
   for (const Operation& operation : operations) {
     if (OutsideBoundaries(operation, now)) return GroupStatus::kStaleBoundaries;
@@ -36,6 +39,30 @@ GroupStatus CheckFresh(std::span<const Operation> operations, EngineTime now) {
 
 Scene SceneOf(const Operation& operation, EngineTime now) {
   return {operation.limit->params, now, operation.boundaries, operation.bucket};
+}
+
+// Whether an ad hoc bucket was written under other parameters than this caller's. These count once a charge is
+// written; until then the bucket goes on by its own, so a stated wait must be by its own too (rule E3). A caller who
+// reserves ahead is told how he will fare, charged.
+template <class Rule>
+bool IsDeferred(Rule, const Operation& operation, const GroupOptions& options) {
+  if (!operation.bucket.present || operation.limit->version != 0) return false;
+  if (Rule::FadesAlike(*operation.bucket.params, operation.limit->params)) [[likely]]
+    return false;
+  return operation.limit->params.algorithm != Algorithm::kTokenBucket || options.partial ||
+         options.max_wait.count == 0;
+}
+
+// The bucket as it is while nobody is charged: its own use and time, this caller's capacity.
+template <class Rule, class Look>
+EngineTime Meanwhile(Rule, const Scene& scene, Look&& look) {
+  LimitParams params = *scene.bucket.params;
+  params.capacity = scene.params.capacity;
+  if (Rule::kKeepsInstants) params.period = std::min(params.period, scene.params.period);
+  const Scene own{params, scene.now, scene.boundaries, scene.bucket};
+  BucketEdit edit;
+  Rule::Advance(own, params, edit);
+  return look(own, edit);
 }
 
 // The bucket as of now, under the limit's parameters, in operation.edit.
@@ -49,7 +76,7 @@ void Open(Rule, const Scene& scene, Operation& operation) {
   Rule::Advance(scene, *bucket.params, operation.edit);
   if (bucket.version == operation.limit->version && bucket.version != 0) [[likely]]
     return;
-  if (!(*bucket.params == scene.params)) {
+  if (!Rule::SameMeaning(*bucket.params, scene.params)) {
     operation.verdict.saturated = Rule::Convert(scene, *bucket.params, operation.edit);
   }
   operation.edit.write = bucket.version < operation.limit->version;
@@ -57,7 +84,8 @@ void Open(Rule, const Scene& scene, Operation& operation) {
 
 // Outcome, retry_after and wait of `cost`.
 template <class Rule>
-void Judge(Rule, const Scene& scene, int64_t cost, const GroupOptions& options, Operation& operation) {
+void Judge(Rule rule, const Scene& scene, int64_t cost, const GroupOptions& options, bool deferred,
+           Operation& operation) {
   if (options.force || cost < 0) return;
   Verdict& verdict = operation.verdict;
   if (cost > scene.params.capacity) {
@@ -66,7 +94,11 @@ void Judge(Rule, const Scene& scene, int64_t cost, const GroupOptions& options, 
   }
   if (Rule::Fits(scene, operation.edit, cost)) [[likely]]
     return;
-  Micros wait = Rule::FitsAt(scene, operation.edit, cost) - scene.now;
+  const auto fits_at = [cost](const Scene& own, const BucketEdit& edit) {
+    return Rule::FitsAt(own, edit, cost);
+  };
+  const EngineTime at = deferred ? Meanwhile(rule, scene, fits_at) : fits_at(scene, operation.edit);
+  Micros wait = at - scene.now;
   if (scene.params.algorithm == Algorithm::kTokenBucket && !options.partial) {
     if (wait <= options.max_wait) {
       verdict.wait = wait;
@@ -80,22 +112,26 @@ void Judge(Rule, const Scene& scene, int64_t cost, const GroupOptions& options, 
 
 template <class Rule>
 void Spend(Rule, const Scene& scene, int64_t cost, Operation& operation) {
+  if (cost == 0) return;
+  Verdict& verdict = operation.verdict;
   if (cost > 0) {
-    operation.verdict.saturated |= Rule::Take(scene, cost, operation.edit, operation.charge);
-    operation.verdict.taken = cost;
-    operation.charge.version = operation.limit->version;
-  } else if (cost < 0) {
-    operation.verdict.taken = -Rule::GiveBack(scene, -cost, operation.edit, operation.charge);
-    operation.charge.version = operation.limit->version;
+    verdict.saturated |= Rule::Take(scene, cost, operation.edit, operation.charge);
+    verdict.taken = cost;
+  } else {
+    verdict.taken = -Rule::GiveBack(scene, -cost, operation.edit, operation.charge);
   }
+  operation.charge.version = operation.limit->version;
 }
 
 // What is left, and until when there is use.
 template <class Rule>
-void Tell(Rule, const Scene& scene, Operation& operation) {
+void Tell(Rule rule, const Scene& scene, bool deferred, Operation& operation) {
   operation.verdict.remaining = Rule::Available(scene, operation.edit);
-  const EngineTime idle_at = Rule::IdleAt(scene.params, operation.edit.state);
-  operation.verdict.reset_after = idle_at > scene.now ? idle_at - scene.now : Micros{};
+  const auto idle_at = [](const Scene& own, const BucketEdit& edit) {
+    return Rule::IdleAt(own.params, edit.state);
+  };
+  const EngineTime at = deferred ? Meanwhile(rule, scene, idle_at) : idle_at(scene, operation.edit);
+  operation.verdict.reset_after = at > scene.now ? at - scene.now : Micros{};
 }
 
 // A limit without a number: nothing is stored and nothing can be charged.
@@ -125,16 +161,18 @@ int64_t PartialCost(std::span<const Operation> operations, const Operation& aske
   return std::max<int64_t>(cost, 1);
 }
 
-// One token bucket asked for a cost without options: most of all requests.
-void DecideOne(Operation& operation, EngineTime now, const GroupOptions& options) {
+// One token bucket: most of all requests. Flattened, because it is shorter than its calls would be.
+[[gnu::flatten]] void DecideOne(Operation& operation, EngineTime now, const GroupOptions& options) {
+  constexpr TokenBucket kRule;
   const Scene scene = SceneOf(operation, now);
-  Open(TokenBucket{}, scene, operation);
-  Judge(TokenBucket{}, scene, operation.cost, options, operation);
-  if (operation.verdict.outcome == Outcome::kAllowed) Spend(TokenBucket{}, scene, operation.cost, operation);
-  Tell(TokenBucket{}, scene, operation);
+  Open(kRule, scene, operation);
+  Judge(kRule, scene, operation.cost, options, false, operation);
+  if (operation.verdict.outcome == Outcome::kAllowed) Spend(kRule, scene, operation.cost, operation);
+  Tell(kRule, scene, false, operation);
 }
 
 void DecideAll(std::span<Operation> operations, const GroupOptions& options, EngineTime now) {
+  const bool partial = options.partial && !options.force;
   for (Operation& operation : operations) {
     if (!IsFinite(*operation.limit)) {
       JudgeWithoutNumber(operation);
@@ -143,13 +181,14 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
     Dispatch(operation.limit->params.algorithm,
              [&](auto rule) { Open(rule, SceneOf(operation, now), operation); });
   }
-  const bool partial = options.partial && !options.force;
   for (Operation& operation : operations) {
     const bool share = partial && operation.cost > 0;
-    operation.verdict.taken = share ? PartialCost(operations, operation, now) : operation.cost;
+    const int64_t cost = share ? PartialCost(operations, operation, now) : operation.cost;
+    operation.verdict.taken = cost;  // what it will take, if all are allowed
     if (!IsFinite(*operation.limit)) continue;
     Dispatch(operation.limit->params.algorithm, [&](auto rule) {
-      Judge(rule, SceneOf(operation, now), operation.verdict.taken, options, operation);
+      const bool deferred = IsDeferred(rule, operation, options);
+      Judge(rule, SceneOf(operation, now), cost, options, deferred, operation);
     });
   }
   const bool allowed = GroupOutcome(operations) == Outcome::kAllowed;
@@ -165,7 +204,8 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
     Dispatch(operation.limit->params.algorithm, [&](auto rule) {
       const Scene scene = SceneOf(operation, now);
       Spend(rule, scene, cost, operation);
-      Tell(rule, scene, operation);
+      const bool deferred = operation.verdict.taken == 0 && IsDeferred(rule, operation, options);
+      Tell(rule, scene, deferred, operation);
     });
   }
 }
@@ -176,36 +216,40 @@ void Amend(Rule rule, const Charge& charge, int64_t delta, Operation& operation,
   const Scene scene = SceneOf(operation, now);
   Open(rule, scene, operation);
   const BucketView& bucket = operation.bucket;
+  Verdict& verdict = operation.verdict;
   if (delta != 0) {
-    if (bucket.present && Rule::kAdjustsBeforeConvert && !(*bucket.params == scene.params)) {
+    if (bucket.present && !Rule::kKeepsInstants && !Rule::SameMeaning(*bucket.params, scene.params)) {
       const Scene stored{*bucket.params, now, operation.boundaries, bucket};
       const bool migrates = operation.edit.write;
       operation.edit = {};
       Rule::Advance(stored, *bucket.params, operation.edit);
-      operation.verdict.saturated = Rule::Adjust(stored, charge, delta, operation.edit);
-      operation.verdict.saturated |= Rule::Convert(scene, *bucket.params, operation.edit);
+      verdict.saturated = Rule::Adjust(stored, charge, delta, operation.edit);
+      verdict.saturated |= Rule::Convert(scene, *bucket.params, operation.edit);
       operation.edit.write |= migrates;
     } else {
-      operation.verdict.saturated |= Rule::Adjust(scene, charge, delta, operation.edit);
+      verdict.saturated |= Rule::Adjust(scene, charge, delta, operation.edit);
     }
   }
-  Judge(rule, scene, 0, GroupOptions{}, operation);
-  Tell(rule, scene, operation);
+  Judge(rule, scene, 0, GroupOptions{}, false, operation);
+  Tell(rule, scene, false, operation);
 }
 
 }  // namespace
 
 GroupStatus DecideGroup(std::span<Operation> operations, const GroupOptions& options, EngineTime now) {
-  const GroupStatus status = CheckFresh(operations, now);
-  if (status != GroupStatus::kDecided) return status;
   if (operations.size() == 1 && !options.partial) [[likely]] {
-    const LimitParams& params = operations[0].limit->params;
-    if (params.algorithm == Algorithm::kTokenBucket && params.kind == RateKind::kFinite) [[likely]] {
-      DecideOne(operations[0], now, options);
-      return status;
+    Operation& operation = operations[0];
+    const Limit& limit = *operation.limit;
+    if (limit.params.algorithm == Algorithm::kTokenBucket && limit.params.kind == RateKind::kFinite &&
+        !IsDeferred(TokenBucket{}, operation, options)) [[likely]] {
+      if (IsStale(operation)) [[unlikely]]
+        return GroupStatus::kStale;
+      DecideOne(operation, now, options);
+      return GroupStatus::kDecided;
     }
   }
-  DecideAll(operations, options, now);
+  const GroupStatus status = CheckFresh(operations, now);
+  if (status == GroupStatus::kDecided) DecideAll(operations, options, now);
   return status;
 }
 
@@ -236,7 +280,7 @@ void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, Eng
   operation.charge = charge;
   const BucketView& bucket = operation.bucket;
   if (!IsFinite(*operation.limit)) return;
-  if (bucket.present && bucket.version > operation.limit->version) return;
+  if (IsStale(operation)) return;
   const int64_t change = std::max(delta, -std::max<int64_t>(charge.cost, 0));
   const bool lost = change < 0 && bucket.present && bucket.version > charge.version;
   Dispatch(operation.limit->params.algorithm,

@@ -25,7 +25,8 @@ enum class GroupStatus : uint8_t {
 // - Enforced limits: if one refuses, nobody is charged; the others' verdicts are as a peek leaves them.
 // - Shadow limits: charged iff the request is allowed and they have room themselves; never decide.
 // - An operation whose bucket was written under an older version is converted (rule E6) and its edit writes even
-//   when the group is refused; version 0 on both sides converts too but writes only with a charge.
+//   when the group is refused; version 0 on both sides converts too but writes only with a charge, and until then
+//   retry_after and reset_after are by the parameters that the bucket goes on with.
 // - With status other than kDecided no edit may be carried out.
 GroupStatus DecideGroup(std::span<Operation> operations, const GroupOptions& options, EngineTime now);
 

@@ -12,9 +12,10 @@
 namespace penstock::core {
 
 struct SlidingLog {
-  // Runs keep their instants whatever the parameters.
-  static constexpr bool kAdjustsBeforeConvert = false;
+  static constexpr bool kKeepsInstants = true;
 
+  static bool SameMeaning(const LimitParams& a, const LimitParams& b) { return a.period == b.period; }
+  static bool FadesAlike(const LimitParams& a, const LimitParams& b) { return a.period == b.period; }
   static constexpr int64_t MaxUse(const LimitParams&) { return kMaxExact; }
 
   static void Advance(const Scene& scene, const LimitParams& stored, BucketEdit& edit);

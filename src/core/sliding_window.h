@@ -12,9 +12,12 @@
 namespace penstock::core {
 
 struct SlidingWindow {
-  // Debts and windows are those of the parameters at the charge.
-  static constexpr bool kAdjustsBeforeConvert = true;
+  static constexpr bool kKeepsInstants = false;
 
+  static bool SameMeaning(const LimitParams& a, const LimitParams& b) {
+    return a.period == b.period && a.tick == b.tick;
+  }
+  static bool FadesAlike(const LimitParams& a, const LimitParams& b) { return a.period == b.period; }
   static int64_t PeriodTicks(const LimitParams& params) {
     return TickIndex(params.period.count, params.tick);
   }

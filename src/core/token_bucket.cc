@@ -6,7 +6,6 @@ namespace penstock::core {
 
 // Whole tokens, a begun one counted whole: a change of parameters never forgets use. True when held at MaxDebt.
 bool TokenBucket::Convert(const Scene& scene, const LimitParams& stored, BucketEdit& edit) {
-  if (SameMeaning(stored, scene.params)) return false;
   const int64_t tokens = CeilDiv(edit.state.value, stored.unit_cost);
   edit.state.value = 0;
   return AddDebt(scene.params, tokens, edit.state.value);

@@ -11,8 +11,7 @@
 namespace penstock::core {
 
 struct TokenBucket {
-  // Debts and windows are those of the parameters at the charge.
-  static constexpr bool kAdjustsBeforeConvert = true;
+  static constexpr bool kKeepsInstants = false;
 
   // The largest debt that whole tokens make within kMaxExact.
   static int64_t MaxDebt(const LimitParams& params) {
@@ -71,10 +70,11 @@ struct TokenBucket {
     return AddDebt(scene.params, cost, edit.state.value);
   }
 
-  // Where the debt means the same under both parameters, conversion changes nothing.
   static bool SameMeaning(const LimitParams& a, const LimitParams& b) {
     return a.drain == b.drain && a.unit_cost == b.unit_cost && a.tick == b.tick;
   }
+
+  static bool FadesAlike(const LimitParams& a, const LimitParams& b) { return SameMeaning(a, b); }
 
   static bool Convert(const Scene& scene, const LimitParams& stored, BucketEdit& edit);
   static int64_t GiveBack(const Scene& scene, int64_t tokens, BucketEdit& edit, Charge& charge);

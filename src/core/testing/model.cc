@@ -64,6 +64,9 @@ struct Model::State {
   ModelVerdict verdict;
   int64_t ask = 0;
 
+  bool reserves = false;  // max_wait: decided as if charged
+
+  int64_t FirstFitUncharged(int64_t now, int64_t latest) const;
   void Open(int64_t now);
   void Confirm();
   void Judge(int64_t now, const ModelOptions& options);
@@ -74,6 +77,7 @@ struct Model::State {
 void Model::State::Open(int64_t now) {
   charge = {};
   verdict = {};
+  reserves = false;
   if (spec.kind == ModelKind::kUnlimited) verdict.limit = verdict.remaining = -1;
   if (spec.kind == ModelKind::kZero) verdict.outcome = ModelOutcome::kNever;
   if (!bucket) return;
@@ -90,6 +94,24 @@ void Model::State::Open(int64_t now) {
   verdict.limit = bucket->Capacity();
 }
 
+// The first instant at which the bucket, left alone until then, would be converted to something that fits: by search.
+int64_t Model::State::FirstFitUncharged(int64_t now, int64_t latest) const {
+  const auto fits = [&](int64_t at) {
+    const std::unique_ptr<ModelBucket> then = kept->Clone();
+    then->Convert(at, spec);
+    return then->Fits(at, ask);
+  };
+  int64_t refused = now, step = 1;
+  while (refused + step < latest && !fits(refused + step)) step *= 2;
+  int64_t admitted = std::min(refused + step, latest);
+  refused += step / 2;
+  while (admitted - refused > 1) {
+    const int64_t middle = refused + (admitted - refused) / 2;
+    (fits(middle) ? admitted : refused) = middle;
+  }
+  return admitted;
+}
+
 void Model::State::Confirm() {
   differs = false;
   kept = nullptr;
@@ -97,6 +119,9 @@ void Model::State::Confirm() {
 }
 
 void Model::State::Judge(int64_t now, const ModelOptions& options) {
+  const bool waits = spec.kind == ModelKind::kTokenBucket && !options.partial;
+  const int64_t patience = waits ? options.max_wait_us : 0;
+  reserves = patience > 0;
   if (!bucket || options.force || ask < 0) return;
   if (ask > bucket->Capacity()) {
     verdict.outcome = ModelOutcome::kNever;
@@ -104,9 +129,8 @@ void Model::State::Judge(int64_t now, const ModelOptions& options) {
   }
   if (bucket->Fits(now, ask)) return;
   const int64_t latest = bucket->OwnNow(now) + kModelLongestUs;
-  const bool waits = spec.kind == ModelKind::kTokenBucket && !options.partial;
-  const int64_t patience = waits ? options.max_wait_us : 0;
-  const int64_t first = FirstFit(*bucket, now, ask, latest);
+  const bool by_itself = kept && patience == 0 && spec.kind != ModelKind::kFixedCalendar;
+  const int64_t first = by_itself ? FirstFitUncharged(now, latest) : FirstFit(*bucket, now, ask, latest);
   if (first - now <= patience) {
     verdict.wait_us = first - now;
     return;
@@ -133,7 +157,12 @@ void Model::State::Spend(int64_t now, int64_t cost) {
 void Model::State::Describe(int64_t now) {
   if (!bucket) return;
   verdict.remaining = Room(*bucket, now);
-  verdict.reset_after_us = std::max<int64_t>(0, bucket->NoUseFrom(now) - now);
+  int64_t no_use = bucket->NoUseFrom(now);
+  if (kept && !reserves) {  // until somebody is charged it fades by its own parameters
+    const bool log = spec.kind == ModelKind::kSlidingLog;
+    no_use = log ? std::min(no_use, kept->NoUseFrom(now)) : kept->NoUseFrom(now);
+  }
+  verdict.reset_after_us = std::max<int64_t>(0, no_use - now);
   if (kept) bucket = std::move(kept);  // nothing was charged: as if never converted
   kept = nullptr;
 }

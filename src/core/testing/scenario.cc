@@ -248,15 +248,13 @@ class Player {
 
  private:
   void MoveClock(const Step& step) {
-    const int64_t horizon = 4 * PeriodOf(scenario_.limits[0].spec);
-    int64_t move = step.amount;
-    if (step.clock == Step::Clock::kRetry && retry_us_ > 0 && retry_us_ <= horizon) move += retry_us_;
-    if (step.clock == Step::Clock::kReset && reset_us_ <= horizon) move += reset_us_;
+    const Micros period{PeriodOf(scenario_.limits[0].spec)};
+    const int64_t moved = InstantOf(step, now_us_, retry_, reset_, period);
     const bool calendar = std::ranges::any_of(
         scenario_.limits, [](const ScenarioLimit& limit) { return IsCalendar(limit.spec.window); });
     const int64_t low = calendar ? edges_[2] : 0;
     const int64_t high = calendar ? edges_[edges_.size() - 4] : kMaxExact;
-    now_us_ = std::clamp(now_us_ + move, low, high);
+    now_us_ = std::clamp(moved, low, high);
   }
 
   void Change(int index) {
@@ -305,8 +303,8 @@ class Player {
         pairs_[i].charges.push_back({operations[i].charge, pairs_[i].model.charge(), pairs_[i].generation});
       }
     }
-    retry_us_ = operations[0].verdict.retry_after.count;
-    reset_us_ = operations[0].verdict.reset_after.count;
+    retry_ = operations[0].verdict.retry_after;
+    reset_ = operations[0].verdict.reset_after;
     return {};
   }
 
@@ -374,7 +372,8 @@ class Player {
   const Scenario& scenario_;
   const DecideFunction& decide_;
   Tally* const tally_;
-  int64_t now_us_, retry_us_ = 0, reset_us_ = 0;
+  int64_t now_us_;
+  Micros retry_, reset_;
   std::vector<int64_t> edges_;
   std::vector<Pair> pairs_;
 };
@@ -404,8 +403,15 @@ std::optional<std::string> Play(const Scenario& scenario, const DecideFunction& 
   return Player(scenario, decide, tally).Run();
 }
 
-Scenario Shrink(Scenario scenario, const DecideFunction& decide) {
-  const auto fails = [&](const Scenario& candidate) { return Play(candidate, decide).has_value(); };
+int64_t InstantOf(const Step& step, int64_t now_us, Micros last_retry, Micros last_reset, Micros period) {
+  const Micros horizon = period * 4;
+  int64_t move = step.amount;
+  if (step.clock == Step::Clock::kRetry && last_retry <= horizon) move += last_retry.count;
+  if (step.clock == Step::Clock::kReset && last_reset <= horizon) move += last_reset.count;
+  return now_us + move;
+}
+
+Scenario Shrink(Scenario scenario, const std::function<bool(const Scenario&)>& fails) {
   while (scenario.limits.size() > 1) {
     Scenario fewer = scenario;
     fewer.limits.pop_back();

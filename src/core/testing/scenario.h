@@ -63,7 +63,10 @@ std::optional<std::string> Play(const Scenario& scenario, const DecideFunction& 
                                 Tally* tally = nullptr);
 
 // The same scenario with as few steps and limits as still fail.
-Scenario Shrink(Scenario scenario, const DecideFunction& decide);
+Scenario Shrink(Scenario scenario, const std::function<bool(const Scenario&)>& fails);
+
+// The step's instant: `now` moved as the step says, by what the last answer stated.
+int64_t InstantOf(const Step& step, int64_t now_us, Micros last_retry, Micros last_reset, Micros period);
 
 std::string Describe(const Scenario& scenario);
 
