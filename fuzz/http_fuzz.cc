@@ -17,7 +17,10 @@
 
 namespace {
 
-using namespace penstock;  // a fuzz target is a main program
+namespace http = penstock::http;
+using penstock::Cidr;
+using penstock::ParseAddress;
+using penstock::ReplyTicket;
 
 void Require(bool holds) {
   if (!holds) std::abort();
