@@ -1,7 +1,6 @@
 // Classes of characters of RFC 9110, as tables: a look-up a byte.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -27,21 +26,27 @@ inline constexpr auto kControl = ControlTable();
 }  // namespace detail
 
 // May stand in a method or a header name.
-inline bool IsTokenCharacter(char c) { return detail::kToken[static_cast<unsigned char>(c)]; }
+constexpr bool IsTokenCharacter(char c) { return detail::kToken[static_cast<unsigned char>(c)]; }
 
-inline bool IsToken(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), IsTokenCharacter);
+constexpr bool IsToken(std::string_view text) {
+  for (const char c : text) {
+    if (!IsTokenCharacter(c)) return false;
+  }
+  return !text.empty();
 }
 
 // May not stand in a header value: all control characters but the tab.
-inline bool IsControl(char c) { return detail::kControl[static_cast<unsigned char>(c)]; }
+constexpr bool IsControl(char c) { return detail::kControl[static_cast<unsigned char>(c)]; }
 
-inline bool IsHeaderValue(std::string_view value) {
-  return std::none_of(value.begin(), value.end(), IsControl);
+constexpr bool IsHeaderValue(std::string_view value) {
+  for (const char c : value) {
+    if (IsControl(c)) return false;
+  }
+  return true;
 }
 
 // The value of a hexadecimal digit, or -1.
-inline int HexValue(char c) {
+constexpr int HexValue(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   const char lower = static_cast<char>(c | 0x20);
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;

@@ -18,7 +18,23 @@
 #include <string>
 #include <string_view>
 
+#include "http/characters.h"
+
 namespace penstock::http {
+
+// The name of a header that we write: a literal, checked when it is compiled.
+class HeaderName {
+ public:
+  template <size_t size>
+  // NOLINTNEXTLINE(google-explicit-constructor): a literal is meant to be given where a name is wanted.
+  consteval HeaderName(const char (&name)[size]) : text_(name, size - 1) {
+    if (!IsToken(text_)) throw "a header name is a token";
+  }
+  constexpr std::string_view text() const { return text_; }
+
+ private:
+  std::string_view text_;
+};
 
 // What a response must know of its request; session.h hands it out with the request.
 struct ReplyShape {
@@ -34,14 +50,14 @@ class ResponseWriter {
   ResponseWriter(const ResponseWriter&) = delete;
   ResponseWriter& operator=(const ResponseWriter&) = delete;
 
-  // False, and nothing written, if the name is no token or the value has a control character: what comes from
-  // outside cannot add a header or end the head.
-  bool Header(std::string_view name, std::string_view value);
-  void Header(std::string_view name, int64_t value);
+  // False, and nothing written, if the value has a control character: what comes from outside cannot add a header
+  // or end the head.
+  bool Header(HeaderName name, std::string_view value);
+  void Header(HeaderName name, int64_t value);
 
   // A value that is put together in place: append to what comes back, then close. CloseHeader drops the header and
   // says false if the value has a control character.
-  std::string& OpenHeader(std::string_view name);
+  std::string& OpenHeader(HeaderName name);
   bool CloseHeader();
 
   // The rest of the head and the body, ready made.
@@ -54,7 +70,7 @@ class ResponseWriter {
   void EndBody();
 
  private:
-  void AppendName(std::string_view name);
+  void AppendName(HeaderName name);
   bool HasBody() const { return status_ >= 200 && status_ != 204 && status_ != 304; }
 
   std::string& out_;

@@ -85,12 +85,6 @@ TEST(ResponseWriter, NothingCanBeInjectedThroughAHeader) {
     writer.OpenHeader("X-A") += value;
     EXPECT_FALSE(writer.CloseHeader());
   }
-  for (const auto name : {""sv, "A B"sv, "A:"sv, "A\r\nB"sv}) {
-    EXPECT_FALSE(writer.Header(name, "x"));
-    writer.Header(name, 5);
-    writer.OpenHeader(name) += "x";
-    EXPECT_FALSE(writer.CloseHeader());
-  }
   EXPECT_EQ(out, before);
   writer.OpenHeader("X-A") += "b\tc";
   EXPECT_TRUE(writer.CloseHeader());

@@ -17,10 +17,18 @@ void AppendParameter(std::string& out, std::string_view name, int64_t value) {
 }  // namespace
 
 void AppendFieldString(std::string& out, std::string_view text) {
+  constexpr auto plain = [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; };
   out += '"';
-  for (const char c : text) {
+  while (!text.empty()) {
+    size_t run = 0;
+    while (run < text.size() && plain(text[run])) ++run;
+    out.append(text.substr(0, run));
+    text.remove_prefix(run);
+    if (text.empty()) break;
+    const char c = text.front();
     if (c == '"' || c == '\\') out += '\\';
     out += c >= ' ' && c < 0x7f ? c : '?';
+    text.remove_prefix(1);
   }
   out += '"';
 }
