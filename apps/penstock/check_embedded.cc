@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "config/source.h"
 #include "engine/memory/memory_engine.h"
+#include "server/server.h"
 #include "service/decider_impl.h"
 #include "service/metrics.h"
 #include "service/policy_store.h"
@@ -38,10 +39,9 @@ class OneAnswer final : public service::Receiver {
 Result<std::string> CheckEmbedded(const CheckFlags& flags) {
   const SystemClock clock;
   engine::MemoryEngine engine(engine::MemoryOptions{.max_keys = 1'000}, clock);
-  policy::BuildOptions options;
-  options.permits = engine.CanHoldPermits();
   policy::Diagnostics diagnostics;
-  const std::unique_ptr<config::Loaded> loaded = config::LoadPath(flags.policy, options, diagnostics);
+  const std::unique_ptr<config::Loaded> loaded =
+      config::LoadPath(flags.policy, server::WhatMemoryHolds(), diagnostics);
   if (!loaded) return Invalid(diagnostics.Text());
 
   service::Metrics metrics;

@@ -25,6 +25,13 @@ struct CheckFlags {
 };
 int RunCheck(const CheckFlags& flags);
 
+struct LintFlags {
+  std::string file;
+  std::string against;  // not empty: a policy that is in force
+  bool json = false;
+};
+int RunLint(const LintFlags& flags);
+
 struct BenchFlags {
   std::string what = "embedded";  // embedded, resp, http
   std::string target;             // empty: the default port of the protocol

@@ -68,6 +68,18 @@ void AddCheck(CLI::App& app, CheckFlags& flags) {
   command.add_flag("--json", flags.json, "print the answer as JSON");
 }
 
+void AddLint(CLI::App& app, LintFlags& flags) {
+  CLI::App& command = *app.add_subcommand("lint", "check a policy and show in plain words what it says");
+  command.footer("Exit code: 0 fine, 1 findings that do not stop a load, 2 the policy cannot be loaded.");
+  command.add_option("file", flags.file, "policy file, or a directory of them")
+      ->required()
+      ->type_name("FILE_OR_DIR");
+  command
+      .add_option("--against", flags.against, "a policy in force, to show whose buckets would start fresh")
+      ->type_name("FILE_OR_DIR");
+  command.add_flag("--json", flags.json, "print the findings as JSON");
+}
+
 void AddBench(CLI::App& app, BenchFlags& flags) {
   CLI::App& command = *app.add_subcommand("bench", "measure decisions a second and their latency");
   command.footer(
@@ -112,10 +124,12 @@ int RunCommandLine(int argc, char** argv) {
   app.set_version_flag("--version", std::string("penstock ") + PENSTOCK_VERSION);
   ServeFlags serve;
   CheckFlags check;
+  LintFlags lint;
   BenchFlags bench;
   bool version_json = false;
   AddServe(app, serve);
   AddCheck(app, check);
+  AddLint(app, lint);
   AddBench(app, bench);
   app.add_subcommand("version", "print the version")->add_flag("--json", version_json, "print it as JSON");
   try {
@@ -126,6 +140,7 @@ int RunCommandLine(int argc, char** argv) {
   }
   if (app.got_subcommand("serve")) return RunServe(serve);
   if (app.got_subcommand("check")) return RunCheck(check);
+  if (app.got_subcommand("lint")) return RunLint(lint);
   if (app.got_subcommand("bench")) return RunBench(bench);
   return RunVersion(version_json);
 }

@@ -15,21 +15,19 @@ namespace {
 
 constexpr std::string_view kVersion = PENSTOCK_VERSION;
 
-policy::BuildOptions WhatFits(const engine::Engine& engine) {
+}  // namespace
+
+policy::BuildOptions WhatMemoryHolds() {
+  static const SystemClock clock;
+  static const engine::MemoryEngine probe({.max_keys = 1, .shards = 1}, clock);
   policy::BuildOptions options;
-  options.permits = engine.CanHoldPermits();
-  options.can_hold = [&engine](const core::LimitParams& params) { return engine.CanHold(params); };
+  options.permits = probe.CanHoldPermits();
+  options.can_hold = [](const core::LimitParams& params) { return probe.CanHold(params); };
   return options;
 }
 
-}  // namespace
-
 Server::Server(const Options& options, const Clock& clock)
-    : options_(options),
-      clock_(clock),
-      probe_(
-          std::make_unique<engine::MemoryEngine>(engine::MemoryOptions{.max_keys = 1, .shards = 1}, clock)),
-      source_(options.policy, WhatFits(*probe_)) {}
+    : options_(options), clock_(clock), source_(options.policy, WhatMemoryHolds()) {}
 
 Server::~Server() {
   for (const auto& worker : workers_) worker->Stop();

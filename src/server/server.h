@@ -27,6 +27,9 @@
 
 namespace penstock::server {
 
+// What the memory engine can hold, for who compiles a policy without running a server.
+policy::BuildOptions WhatMemoryHolds();
+
 class Server final : private api::ServerView {
  public:
   // The clock outlives the server.
@@ -77,7 +80,6 @@ class Server final : private api::ServerView {
   std::optional<net::Endpoint> resp_;
 
   // The main thread.
-  const std::unique_ptr<engine::MemoryEngine> probe_;  // says what the engine to come can hold
   config::PolicySource source_;
   const SystemClock real_clock_;              // by which files are watched, whatever clock decides
   std::unique_ptr<config::Watcher> watcher_;  // null without a policy, or where files cannot be watched
