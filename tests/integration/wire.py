@@ -4,7 +4,7 @@ import json
 import socket
 import ssl
 
-TIMEOUT_S = 60  # a test that waits this long has failed
+from harness import PATIENCE_S
 
 
 class Closed(Exception):
@@ -15,7 +15,7 @@ class Wire:
     """A connection and what was received on it but not yet taken. `address` is (host, port)."""
 
     def __init__(self, address, tls=None, server_name="localhost"):
-        self.socket = socket.create_connection(address, timeout=TIMEOUT_S)
+        self.socket = socket.create_connection(address, timeout=PATIENCE_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname=server_name)
