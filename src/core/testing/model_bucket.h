@@ -1,7 +1,6 @@
 // One bucket of the judge (model.h) without versions and groups. Included by the judge's own sources only.
 #pragma once
 
-#include <boost/multiprecision/cpp_int.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -10,9 +9,7 @@
 
 namespace penstock::core::testing {
 
-using Int = boost::multiprecision::checked_int256_t;
-
-inline const Int kModelLargest = Int(1) << 52;
+// Nothing is told longer than this: 2^52 us.
 inline constexpr int64_t kModelLongestUs = int64_t{1} << 52;
 
 inline void Require(bool condition, const char* what) {
@@ -20,9 +17,6 @@ inline void Require(bool condition, const char* what) {
   std::fprintf(stderr, "the judge contradicts itself: %s\n", what);
   std::abort();
 }
-
-inline Int Ceil(const Int& dividend, const Int& divisor) { return (dividend + divisor - 1) / divisor; }
-inline int64_t Narrow(const Int& value) { return static_cast<int64_t>(value); }
 
 // Everything is asked for an instant; nothing changes but by the calls that say so.
 class ModelBucket {

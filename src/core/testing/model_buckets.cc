@@ -1,5 +1,6 @@
 // The four algorithms of the judge: a token bucket as an exact fraction, windows as maps, the log as a plain list.
 #include <algorithm>
+#include <boost/multiprecision/cpp_int.hpp>
 #include <map>
 #include <vector>
 
@@ -7,6 +8,13 @@
 
 namespace penstock::core::testing {
 namespace {
+
+using Int = boost::multiprecision::checked_int256_t;
+
+const Int kModelLargest = Int(1) << 52;
+
+Int Ceil(const Int& dividend, const Int& divisor) { return (dividend + divisor - 1) / divisor; }
+int64_t Narrow(const Int& value) { return static_cast<int64_t>(value); }
 
 constexpr int64_t kTicksUs[] = {1, 1'000, 1'000'000};
 
