@@ -80,6 +80,9 @@ void Compiler::CompileDomain(const DomainDefinition& definition, Policy& policy)
   Domain& domain = *policy.domains_.emplace_back(std::make_unique<Domain>());
   domain.name = definition.name;
   Work work{definition, domain, {}, {}};
+  size_t count = 0;
+  for (const LimitDefinition& limit : definition.limits) count += 1 + limit.overrides.size();
+  domain.limits.reserve(count);
   std::unordered_map<std::string_view, int> names;
   for (const LimitDefinition& limit : definition.limits) {
     const auto [at, added] = names.emplace(limit.name, limit.line);

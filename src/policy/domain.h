@@ -3,8 +3,10 @@
 
 #include <deque>
 #include <string>
+#include <vector>
 
 #include "core/limit.h"
+#include "policy/huge_allocator.h"
 #include "policy/matcher.h"
 #include "policy/name_table.h"
 #include "policy/rule_set.h"
@@ -17,7 +19,8 @@ class Domain {
   NameTable attributes;
   RuleSet rules;                   // one a limit
   size_t max_address_parts = 0;    // of one limit's key
-  std::deque<core::Limit> limits;  // overrides after their limit
+  // Overrides stand behind their limit. Reserved before the first is added: none may move.
+  std::vector<core::Limit, HugeAllocator<core::Limit>> limits;
   std::deque<CompiledMatcher> matchers;
   std::deque<RuleSet> overrides;  // the first that holds wins
 };

@@ -10,6 +10,9 @@
 namespace penstock::policy {
 namespace {
 
+// Records beyond this are unlikely to be in a core's own cache.
+constexpr size_t kNearBytes = 512 * 1024;
+
 uint64_t HashValue(uint32_t attribute, std::string_view value) { return HashText(value, attribute + 1); }
 
 }  // namespace
@@ -113,6 +116,7 @@ void RuleSet::Build() {
   conditions_ = {};
   pending_ = {};
   words_.shrink_to_fit();
+  large_ = words_.size() * sizeof(words_[0]) > kNearBytes;
   if (filed.empty()) return;
   size_t capacity = 8;
   while (capacity < 2 * filed.size()) capacity *= 2;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/limit.h"
+#include "policy/huge_allocator.h"
 #include "policy/matcher.h"
 
 namespace penstock::policy {
@@ -96,6 +97,7 @@ class RuleSet {
     while (a < always_.size() || f < found.size()) {
       const bool from_found = a == always_.size() || (f < found.size() && found[f] < always_[a]);
       const Rule& rule = At(from_found ? found[f++] : always_[a++]);
+      if (large_) PrefetchLimit(rule);
       if (rule.Holds(values) && !visit(rule)) return;
     }
   }
@@ -114,6 +116,12 @@ class RuleSet {
   static constexpr uint32_t kEmpty = UINT32_MAX;
   static constexpr uint32_t kList = uint32_t{1} << 31;
 
+  // The lines of the limit that a decision reads, all at once instead of one after the other.
+  static void PrefetchLimit(const Rule& rule) {
+    const auto* bytes = reinterpret_cast<const char*>(rule.limit());
+    for (size_t at = 0; at < sizeof(core::Limit); at += 64) __builtin_prefetch(bytes + at);
+  }
+
   const Rule& At(uint32_t place) const { return *reinterpret_cast<const Rule*>(&words_[place]); }
   void Find(const std::string_view* values, std::vector<uint32_t>& found) const;
   void Append(const Slot& slot, std::vector<uint32_t>& found) const;
@@ -122,10 +130,11 @@ class RuleSet {
   // Invariant: words_ holds the records one behind the other; a place is a record's first word, so places ascend in
   // the rules' order. slots_ is empty or a power of two with at least half its places free; a tag is a hash's upper
   // half. pending_ and conditions_ serve Build only.
-  std::vector<uint64_t> words_;
+  std::vector<uint64_t, HugeAllocator<uint64_t>> words_;
   std::vector<uint32_t> attributes_;  // those under which something is filed
-  std::vector<Slot> slots_;
+  std::vector<Slot, HugeAllocator<Slot>> slots_;
   std::vector<uint32_t> lists_;
+  bool large_ = false;  // too large to stay in a cache near the core
   std::vector<uint32_t> always_;
   std::vector<Pending> pending_;
   std::vector<RuleCondition> conditions_;
