@@ -76,7 +76,9 @@ Result<std::vector<FileText>> ReadDirectory(const std::string& directory) {
   std::set<std::pair<dev_t, ino_t>> seen;
   size_t total = 0;
   for (const std::string& name : *names) {
-    const std::string path = directory + "/" + name;
+    std::string path = directory;
+    path += '/';
+    path += name;
     struct stat info {};
     if (stat(path.c_str(), &info) != 0) return FailErrno(path, errno);
     if (!seen.emplace(info.st_dev, info.st_ino).second) continue;
@@ -85,7 +87,7 @@ Result<std::vector<FileText>> ReadDirectory(const std::string& directory) {
     total += text->size();
     if (total > kMaxPolicyBytes)
       return Fail(ErrorKind::kTooLarge, directory + ": more than 64 MiB of policy files");
-    out.push_back({path, std::move(*text)});
+    out.push_back({std::move(path), std::move(*text)});
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "policy/compare.h"
+#include "policy/lint.h"
 #include "policy/reader.h"
 
 namespace penstock::config {
@@ -64,6 +65,7 @@ std::unique_ptr<Loaded> LoadTexts(const std::vector<FileText>& files, const poli
   out->definition.on_failure = out->engine.on_failure;
   out->policy = policy::Policy::Build(out->definition, options, diagnostics);
   if (diagnostics.total() != errors_before) return nullptr;
+  policy::AddWarnings(out->definition, diagnostics);
   return out;
 }
 
@@ -93,6 +95,7 @@ std::string ReloadResult::Text() const {
   }
   for (const std::string& option : need_restart) out += option + " changed: this needs a restart\n";
   for (const std::string& fresh : fresh_buckets) out += fresh + "\n";
+  for (const policy::Diagnostic& warning : diagnostics.warnings()) out += "warning: " + warning.Text() + "\n";
   return out;
 }
 
@@ -110,11 +113,8 @@ Hash128 PolicySource::Fingerprint(const std::vector<FileText>& files) const {
 
 bool PolicySource::Load(Diagnostics& diagnostics) {
   auto result = Reload();
-  if (result.state == ReloadResult::State::kFailed) {
-    diagnostics = std::move(result.diagnostics);
-    return false;
-  }
-  return true;
+  diagnostics = std::move(result.diagnostics);
+  return result.state != ReloadResult::State::kFailed;
 }
 
 ReloadResult PolicySource::Reload() {

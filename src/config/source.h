@@ -54,7 +54,8 @@ class PolicySource {
   // An empty path means no policy: only ad hoc limits.
   PolicySource(std::string path, policy::BuildOptions options);
 
-  // Loads for the first time; false when it failed, with the reason in `diagnostics`. Then current() is null.
+  // Loads for the first time; false when it failed, with the reason in `diagnostics`, and current() is null then.
+  // Warnings (what lint would say) stand there too.
   bool Load(policy::Diagnostics& diagnostics);
   // The same again: a new policy, or why there is none.
   ReloadResult Reload();

@@ -143,6 +143,20 @@ TEST_F(SourceTest, SaysWhichLimitsStartFreshBuckets) {
             "the limit d/c starts fresh buckets: the match of an override with buckets of its own changed\n");
 }
 
+TEST_F(SourceTest, TellsWhatLintWouldWarnOf) {
+  Write("p.yaml", Limits("d", "name: a, rate: 0"));
+  PolicySource source(Path("p.yaml"), {});
+  policy::Diagnostics diagnostics;
+  ASSERT_TRUE(source.Load(diagnostics));
+  ASSERT_EQ(diagnostics.warnings().size(), 1u);
+  EXPECT_EQ(diagnostics.warnings()[0].Text(),
+            Path("p.yaml") + ":4: the limit a: rate 0 without a match denies every request of the domain");
+  Write("p.yaml", Limits("d", "name: b, rate: 0"));
+  EXPECT_EQ(source.Reload().Text(),
+            "policy reloaded\nwarning: " + Path("p.yaml") +
+                ":4: the limit b: rate 0 without a match denies every request of the domain\n");
+}
+
 TEST_F(SourceTest, AFolderInTheOrderOfNames) {
   Write("b.yml", Limits("b", "name: a, rate: 1/s"));
   Write("a.yaml", Limits("a", "name: a, rate: 1/s") + "listen: {http: off}\n");

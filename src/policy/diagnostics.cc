@@ -5,7 +5,6 @@
 namespace penstock::policy {
 namespace {
 
-constexpr size_t kMaxWarnings = 100;
 constexpr size_t kMaxQuoted = 80;
 
 }  // namespace

@@ -23,9 +23,10 @@ struct Diagnostic {
 class Diagnostics {
  public:
   static constexpr size_t kMaxErrors = 20;
+  static constexpr size_t kMaxWarnings = 100;
 
   void Error(std::string_view file, int line, std::string message);
-  // A finding that does not stop the load.
+  // A finding that does not stop the load; more than kMaxWarnings are dropped.
   void Warning(std::string_view file, int line, std::string message);
 
   bool ok() const { return total_ == 0; }

@@ -17,8 +17,8 @@ class Domain {
  public:
   std::string name;
   NameTable attributes;
-  RuleSet rules;                   // one a limit
-  size_t max_address_parts = 0;    // of one limit's key
+  RuleSet rules;                 // one a limit
+  size_t max_address_parts = 0;  // of one limit's key
   // Overrides stand behind their limit. Reserved before the first is added: none may move.
   std::vector<core::Limit, HugeAllocator<core::Limit>> limits;
   std::deque<CompiledMatcher> matchers;

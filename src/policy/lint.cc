@@ -189,4 +189,17 @@ LintReport Lint(const PolicyDefinition& definition, const Policy& policy, const 
   return report;
 }
 
+void AddWarnings(const PolicyDefinition& definition, Diagnostics& diagnostics) {
+  for (const DomainDefinition& domain : definition.domains) {
+    for (const LimitDefinition& limit : domain.limits) {
+      if (diagnostics.warnings().size() >= Diagnostics::kMaxWarnings) return;
+      for (const std::string& warning : LimitWarnings(limit)) {
+        diagnostics.Warning(domain.file, limit.line, "the limit " + limit.name + ": " + warning);
+      }
+    }
+    for (const std::string& warning : DomainWarnings(domain))
+      diagnostics.Warning(domain.file, domain.line, warning);
+  }
+}
+
 }  // namespace penstock::policy

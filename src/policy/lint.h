@@ -51,6 +51,9 @@ struct LintReport {
 LintReport Lint(const PolicyDefinition& definition, const Policy& policy,
                 const PolicyDefinition* before = nullptr);
 
+// The same warnings, each with its file and line: what a load tells the log. Stops when the diagnostics are full.
+void AddWarnings(const PolicyDefinition& definition, Diagnostics& diagnostics);
+
 std::string LintText(const LintReport& report);
 std::string LintJson(const LintReport& report);
 // The errors of a policy that does not load, as {"ok":false,"errors":[{"file":…,"line":…,"message":…}]}.

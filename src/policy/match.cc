@@ -76,7 +76,7 @@ Result<void> Policy::Match(const Domain& domain, std::span<const Attribute> attr
     const uint32_t number = domain.attributes.Find(attribute.name);
     if (number == NameTable::kNone) continue;
     // An empty value is there all the same.
-    scratch.values[number] = attribute.value.data() == nullptr ? std::string_view("", 0) : attribute.value;
+    scratch.values[number] = attribute.value.data() == nullptr ? std::string_view("") : attribute.value;
   }
   Result<void> result;
   const std::string_view* values = scratch.values.data();
