@@ -87,10 +87,11 @@ def mutants_of_text(path, text):
 
 
 def product_files(root, folder):
-    """The sources of the room that are part of the product: its .cc files that are no tests, and every header of it
-    that some such file of the tree includes (a header that only tests include is not looked at)."""
+    """The sources of the room that are part of the product: its .cc files that are no tests nor in a folder testing/,
+    and every header of it that some such file of the tree includes (a header that only tests include is not looked
+    at)."""
     include = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
-    todo = [path for path in (root / "src").rglob("*.cc") if not path.name.endswith("_test.cc")]
+    todo = [path for path in (root / "src").rglob("*.cc") if not path.name.endswith("_test.cc") and "testing" not in path.relative_to(root).parts]
     seen = set()
     while todo:
         path = todo.pop()
