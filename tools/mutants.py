@@ -91,7 +91,8 @@ def product_files(root, folder):
     and every header of it that some such file of the tree includes (a header that only tests include is not looked
     at)."""
     include = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
-    todo = [path for path in (root / "src").rglob("*.cc") if not path.name.endswith("_test.cc") and "testing" not in path.relative_to(root).parts]
+    todo = [path for path in (root / "src").rglob("*.cc")
+            if not path.name.endswith("_test.cc") and "testing" not in path.relative_to(root).parts]
     seen = set()
     while todo:
         path = todo.pop()
