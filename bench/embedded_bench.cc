@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +28,9 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "core/params.h"
+#include "embed/limiter_impl.h"
 #include "engine/memory/memory_engine.h"
+#include "penstock/limiter.h"
 
 namespace penstock {
 namespace {
@@ -121,6 +125,64 @@ class EngineRun {
   Counted sink_;
 };
 
+// The library as a program calls it; with a clock of our own, or with its own when `given` is false.
+class LibraryRun {
+ public:
+  LibraryRun(uint64_t max_keys, bool given)
+      : clock_(kStart),
+        limiter_(Open(max_keys, given ? &clock_ : nullptr)),
+        requests_(kBatch),
+        decisions_(kBatch) {}
+
+  void Decide(std::span<const std::string> keys) {
+    for (const std::string& key : keys) {
+      const std::array<Attribute, 1> user = {{{"user", key}}};
+      clock_.Advance({1});
+      allowed_ += limiter_.Check("bench", user).allowed;
+    }
+  }
+  void DecideMany(std::span<const std::string> keys) {
+    for (size_t i = 0; i < keys.size(); i += kBatch) {
+      const size_t count = std::min(kBatch, keys.size() - i);
+      for (size_t j = 0; j < count; ++j) {
+        users_[j] = {{{"user", keys[i + j]}}};
+        requests_[j].domain = "bench";
+        requests_[j].attributes = users_[j];
+      }
+      clock_.Advance({1});
+      limiter_.CheckMany(std::span(requests_).first(count), decisions_);
+      for (size_t j = 0; j < count; ++j) allowed_ += decisions_[j].allowed;
+    }
+  }
+  void DecideAdHoc(std::span<const std::string> keys) {
+    const AdHocLimit limit{.count = 30, .period = std::chrono::seconds(60), .burst = 15};
+    for (const std::string& key : keys) {
+      clock_.Advance({1});
+      allowed_ += limiter_.Check(key, limit).allowed;
+    }
+  }
+  uint64_t allowed() const { return allowed_; }
+  uint64_t keys() const { return limiter_.Stats().keys; }
+
+ private:
+  static Limiter Open(uint64_t max_keys, const Clock* clock) {
+    LimiterOptions options;
+    options.max_keys = max_keys;
+    options.policy_text =
+        "domains: {bench: {limits: [{name: per-user, key: [user], rate: 30/60s, burst: 15}]}}";
+    Expected<Limiter> limiter = LimiterOpener::Open(options, clock);
+    if (!limiter) std::abort();
+    return *std::move(limiter);
+  }
+
+  ManualClock clock_;
+  Limiter limiter_;
+  std::array<std::array<Attribute, 1>, kBatch> users_;
+  std::vector<Request> requests_;
+  std::vector<Decision> decisions_;
+  uint64_t allowed_ = 0;
+};
+
 // The bare loop.
 class BareRun {
  public:
@@ -177,6 +239,16 @@ void Speed(size_t count, size_t rounds) {
   engine.Decide<std::string>(keys, kBatch);
   const size_t bytes = ResidentBytes() - before;
   BareRun bare(bytes);
+  LibraryRun library(count * 2, true);
+  LibraryRun ad_hoc(count * 2, true);
+  LibraryRun public_call(count * 2, false);
+  library.DecideMany(keys);
+  ad_hoc.DecideAdHoc(keys);
+  public_call.DecideMany(keys);
+  std::vector<double> library_single;
+  std::vector<double> library_many;
+  std::vector<double> library_ad_hoc;
+  std::vector<double> library_public;
   std::vector<double> single;
   std::vector<double> batched;
   std::vector<double> loop;
@@ -184,6 +256,10 @@ void Speed(size_t count, size_t rounds) {
     loop.push_back(NanosPer(count, [&] { bare.Touch(keys); }));
     batched.push_back(NanosPer(count, [&] { engine.Decide<std::string>(keys, kBatch); }));
     single.push_back(NanosPer(count, [&] { engine.Decide<std::string>(keys, 1); }));
+    library_single.push_back(NanosPer(count, [&] { library.Decide(keys); }));
+    library_many.push_back(NanosPer(count, [&] { library.DecideMany(keys); }));
+    library_ad_hoc.push_back(NanosPer(count, [&] { ad_hoc.DecideAdHoc(keys); }));
+    library_public.push_back(NanosPer(count, [&] { public_call.Decide(keys); }));
   }
   const double bare_ns = Median(loop);
   const auto line = [&](const char* what, double ns) {
@@ -194,7 +270,13 @@ void Speed(size_t count, size_t rounds) {
   line("bare loop", bare_ns);
   line("engine, one by one", Median(single));
   line("engine, batches of 64", Median(batched));
-  std::printf("(allowed %llu, bare hits %llu)\n", static_cast<unsigned long long>(engine.allowed()),
+  line("library, one by one", Median(library_single));
+  line("library, batches of 64", Median(library_many));
+  line("library, ad hoc, one by one", Median(library_ad_hoc));
+  line("library, own clock, one by one", Median(library_public));
+  std::printf("(allowed %llu, bare hits %llu)\n",
+              static_cast<unsigned long long>(engine.allowed() + library.allowed() + ad_hoc.allowed() +
+                                              public_call.allowed()),
               static_cast<unsigned long long>(bare.found()));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -32,16 +33,23 @@ inline constexpr size_t kMaxUnitsPerRequest = 8;
 
 struct CheckOptions {
   int64_t cost = 1;                       // in unit "requests"; not used when `costs` is given
-  std::span<const UnitCost> costs;        // the costs by unit; a limit of a unit not named does not apply
+  std::span<const UnitCost> costs = {};   // the costs by unit; a limit of a unit not named does not apply
   int64_t weight = 1;                     // of a permit; 1 or more
   std::chrono::milliseconds max_wait{0};  // 0 to kMaxWaitMs: pass later rather than be denied
   bool force = false;                     // always charge; the debt may pass capacity and is remembered
   bool partial = false;                   // take what is there, up to the cost
-  std::string_view request_id;            // 1 to 128 bytes: a repeat gets the first answer; empty = none
+  std::string_view request_id = {};       // 1 to 128 bytes: a repeat gets the first answer; empty = none
   std::chrono::milliseconds settle_within{
       0};                              // keep the request id this long instead of 60 s; at most an hour
-  std::string_view holder;             // name of a permit's holder, for people
+  std::string_view holder = {};        // name of a permit's holder, for people
   std::chrono::milliseconds lease{0};  // of a permit; 0 = the limit's own, never longer than that
+};
+
+// One of many checks (Limiter::CheckMany).
+struct Request {
+  std::string_view domain = {};
+  std::span<const Attribute> attributes = {};
+  CheckOptions options = {};
 };
 
 }  // namespace penstock

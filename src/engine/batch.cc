@@ -20,9 +20,11 @@ void Batch::Clear() {
     chunks_.resize(kKeptChunks);
   groups_.clear();
   operation_count_ = 0;
-  current_ = 0;
-  next_ = end_ = nullptr;
   policy.reset();
+  // The first chunk is at hand at once: most calls need no other.
+  current_ = chunks_.empty() ? 0 : 1;
+  next_ = chunks_.empty() ? nullptr : chunks_.front().bytes.get();
+  end_ = chunks_.empty() ? nullptr : next_ + chunks_.front().capacity;
 }
 
 }  // namespace penstock::engine

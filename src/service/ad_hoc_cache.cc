@@ -24,7 +24,7 @@ size_t AdHocCache::Bucket(const core::RateSpec& spec) {
   return static_cast<size_t>(hash ^ (hash >> 29)) % kEntries;
 }
 
-Result<AdHocCache::Entry*> AdHocCache::Search(const core::RateSpec& spec) {
+Result<AdHocCache::Entry*> AdHocCache::Find(const core::RateSpec& spec) {
   for (Entry* entry = buckets_[Bucket(spec)]; entry != nullptr; entry = entry->chain) {
     if (!Same(entry->spec, spec)) continue;
     Unlink(*entry);

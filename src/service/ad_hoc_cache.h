@@ -40,12 +40,12 @@ class AdHocCache {
   AdHocCache(const AdHocCache&) = delete;
   AdHocCache& operator=(const AdHocCache&) = delete;
 
-  // The bound limit for the spec, or why there can be none. Valid until the next Find, or while in use.
-  Result<Entry*> Find(const core::RateSpec& spec) {
-    if (newest_ != nullptr && Same(newest_->spec, spec)) [[likely]]
-      return newest_;
-    return Search(spec);
+  // The limit that was found last, if it is this spec's; else null. Callers mostly repeat themselves.
+  Entry* Newest(const core::RateSpec& spec) {
+    return newest_ != nullptr && Same(newest_->spec, spec) ? newest_ : nullptr;
   }
+  // The bound limit for the spec, or why there can be none. Valid until the next Find, or while in use.
+  Result<Entry*> Find(const core::RateSpec& spec);
   void Use(Entry& entry) { ++entry.uses; }
   void Unuse(Entry& entry) {
     if (--entry.uses == 0 && entry.dropped) [[unlikely]]
@@ -61,7 +61,6 @@ class AdHocCache {
            a.window == b.window && a.kind == b.kind;
   }
   static size_t Bucket(const core::RateSpec& spec);
-  Result<Entry*> Search(const core::RateSpec& spec);
   Result<std::unique_ptr<Entry>> Compile(const core::RateSpec& spec);
   void Unlink(Entry& entry);
   void LinkNewest(Entry& entry);

@@ -73,6 +73,18 @@ void Fill(const core::Operation& operation, const LimitInfo& info, bool asked, L
   out.degraded = false;
 }
 
+void Count(const core::Operation& operation, const LimitDecision& part, LimitCounters& counters) {
+  if (operation.cost == 0) return;  // a peek decides nothing
+  const auto outcome = static_cast<size_t>(part.outcome);
+  if (part.shadow) [[unlikely]] {
+    counters.shadow[outcome].Add(1);
+  } else {
+    (part.degraded ? counters.degraded : counters.outcomes)[outcome].Add(1);
+  }
+  if (part.saturated) [[unlikely]]
+    counters.saturated.Add(1);
+}
+
 void AddTaken(const LimitDecision& limit, std::vector<TakenUnit>& taken) {
   // All enforced limits of one unit took the same.
   for (const TakenUnit& unit : taken) {
@@ -142,7 +154,9 @@ void Compose(const ComposeInput& input, Decision& decision) {
     const core::Limit& limit = *operation.limit;
     const size_t index = decision.limits.size();
     LimitDecision& part = decision.limits.Append();
-    Fill(operation, input.infos[limit.number], asked, part);
+    const LimitInfo& info = input.infos[limit.number];
+    Fill(operation, info, asked, part);
+    if (input.counters != nullptr) Count(operation, part, input.counters->At(info.slot));
     if (limit.shadow) continue;
     if (part.outcome == Outcome::kUnavailable) [[unlikely]] {
       decision.degraded = true;

@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "penstock/decision.h"
 #include "service/limit_info.h"
+#include "service/metrics.h"
 
 namespace penstock::service {
 
@@ -18,9 +19,10 @@ enum class OnFull : uint8_t { kDeny, kAllow };
 struct ComposeInput {
   std::span<const core::Operation> operations;  // skipped ones are left out
   const engine::GroupResult* result = nullptr;  // kDecided or kUnavailable
-  std::span<const LimitInfo> infos;             // by core::Limit::number
+  const LimitInfo* infos = nullptr;             // by core::Limit::number
   OnFull on_full = OnFull::kDeny;
-  bool partial = false;  // fill Decision::taken
+  bool partial = false;              // fill Decision::taken
+  LoopCounters* counters = nullptr;  // null: not to be counted
 };
 
 // Empties the decision, without its heap room, and sets what holds when no limit applies: allowed, no limit.

@@ -56,7 +56,7 @@ class Composer {
     ComposeInput input;
     input.operations = operations_;
     input.result = &result_;
-    input.infos = infos_;
+    input.infos = infos_.data();
     input.on_full = on_full_;
     input.partial = partial_;
     Decision decision;

@@ -6,6 +6,7 @@
 
 #include "service/names.h"
 #include "service/request_check.h"
+#include "service/same_text.h"
 
 namespace penstock::service {
 namespace {
@@ -20,7 +21,7 @@ struct Payment {
 
 constexpr uint8_t kPermitUnit = kMaxUnitsPerRequest;
 
-std::optional<Payment> PaymentFor(const core::Limit& limit, const Request& request) {
+inline std::optional<Payment> PaymentFor(const core::Limit& limit, const Request& request) {
   const CheckOptions& options = request.options;
   if (request.look || request.mode == engine::Mode::kReset) return Payment{};
   if (limit.params.algorithm == core::Algorithm::kPermits) [[unlikely]] {
@@ -31,11 +32,12 @@ std::optional<Payment> PaymentFor(const core::Limit& limit, const Request& reque
     return Payment{any ? options.weight : 0, kPermitUnit};
   }
   if (options.costs.empty()) {
-    if (limit.unit != kRequestsUnit) return std::nullopt;
+    if (!SameText(limit.unit, kRequestsUnit)) return std::nullopt;
     return Payment{options.cost, 0};
   }
   for (size_t i = 0; i < options.costs.size(); ++i) {
-    if (options.costs[i].unit == limit.unit) return Payment{options.costs[i].cost, static_cast<uint8_t>(i)};
+    if (SameText(options.costs[i].unit, limit.unit))
+      return Payment{options.costs[i].cost, static_cast<uint8_t>(i)};
   }
   return std::nullopt;
 }
@@ -97,18 +99,22 @@ DeciderImpl::~DeciderImpl() {
 void DeciderImpl::SetPolicy(PolicyPointer policy) {
   if (policy_ != nullptr && policy->generation < policy_->generation) return;
   policy_ = std::move(policy);
-  for (Context* context : idle_) {  // the old one may go
-    context->batch.policy.reset();
-    context->policy = nullptr;
-  }
+  const auto forget = [](Context& context) {  // the old one may go
+    context.batch.policy.reset();
+    context.policy = nullptr;
+  };
+  if (spare_ != nullptr) forget(*spare_);
+  for (Context* context : idle_) forget(*context);
 }
 
 void DeciderImpl::Submit(const Request& request, Receiver& receiver, uint64_t token) {
   if (request.mode == engine::Mode::kCheck && !request.look) counters_.totals.requests.Add(1);
   Context& context = Open();
   Pending& pending = context.pending.emplace_back(Pending{&receiver, token, &request, nullptr, 0});
-  if (Result<void> checked = CheckRequest(request); !checked) [[unlikely]] {
-    return AddError(context, std::move(checked).error());
+  if (!IsPlain(request)) [[unlikely]] {
+    if (Result<void> checked = CheckRequest(request); !checked) {
+      return AddImmediate(context, std::move(checked).error());
+    }
   }
   if (!request.stable) pending.request = Keep(context, request);
   Add(context);
@@ -118,56 +124,62 @@ DeciderImpl::Context& DeciderImpl::Open() {
   if (filling_ != nullptr) {
     if (filling_->pending.size() < engine::Batch::kMaxGroups) [[likely]]
       return *filling_;
-    filled_.push_back(std::exchange(filling_, nullptr));
+    filled_.push_back(filling_);
   }
   filling_ = &Acquire();
   return *filling_;
 }
 
 DeciderImpl::Context& DeciderImpl::Acquire() {
-  Context* context = nullptr;
-  if (!idle_.empty()) [[likely]] {
-    context = idle_.back();
+  Context& context = spare_ != nullptr ? *std::exchange(spare_, nullptr) : AcquireIdle();
+  context.overload = ++busy_ > kMaxBatches;
+  if (context.policy != policy_.get()) [[unlikely]] {
+    context.policy = policy_.get();
+    context.batch.policy = policy_;
+  }
+  return context;
+}
+
+DeciderImpl::Context& DeciderImpl::AcquireIdle() {
+  if (!idle_.empty()) {
+    Context* const context = idle_.back();
     idle_.pop_back();
+    return *context;
+  }
+  auto fresh = std::make_unique<Context>();
+  Context& context = *fresh;
+  if (free_numbers_.empty()) {
+    context.number = static_cast<uint32_t>(contexts_.size());
+    contexts_.push_back(std::move(fresh));
   } else {
-    auto fresh = std::make_unique<Context>();
-    context = fresh.get();
-    if (free_numbers_.empty()) {
-      context->number = static_cast<uint32_t>(contexts_.size());
-      contexts_.push_back(std::move(fresh));
-    } else {
-      context->number = free_numbers_.back();
-      free_numbers_.pop_back();
-      contexts_[context->number] = std::move(fresh);
-    }
+    context.number = free_numbers_.back();
+    free_numbers_.pop_back();
+    contexts_[context.number] = std::move(fresh);
   }
-  context->overload = ++busy_ > kMaxBatches;
-  if (context->policy != policy_.get()) {
-    context->policy = policy_.get();
-    context->batch.policy = policy_;
-  }
-  return *context;
+  return context;
 }
 
 void DeciderImpl::Release(Context& context) {
   --busy_;
   context.pending.clear();
-  context.immediate.clear();
+  if (!context.immediate.empty()) context.immediate.clear();
   context.estimate.reset();
   // Clear lets the policy go; the next batch most likely has the same.
   std::shared_ptr<const void> policy = std::move(context.batch.policy);
   context.batch.Clear();
-  if (idle_.size() == kMaxIdleBatches) {
-    free_numbers_.push_back(context.number);
-    contexts_[context.number].reset();
-    return;
-  }
-  if (context.policy == policy_.get()) {
+  if (context.policy == policy_.get()) [[likely]] {
     context.batch.policy = std::move(policy);
   } else {
     context.policy = nullptr;
   }
-  idle_.push_back(&context);
+  if (spare_ == nullptr) [[likely]] {
+    spare_ = &context;
+  } else if (idle_.size() < kMaxIdleBatches) {
+    idle_.push_back(&context);
+  } else {
+    free_numbers_.push_back(context.number);
+    contexts_[context.number].reset();
+  }
 }
 
 const Request* DeciderImpl::Keep(Context& context, const Request& request) {
@@ -193,47 +205,61 @@ const Request* DeciderImpl::Keep(Context& context, const Request& request) {
   return copy;
 }
 
-void DeciderImpl::AddError(Context& context, Error error) {
+void DeciderImpl::AddImmediate(Context& context, std::optional<Error> error) {
   context.immediate.push_back({static_cast<uint32_t>(context.pending.size() - 1), std::move(error)});
+}
+
+DeciderImpl::Added DeciderImpl::Wrong(ErrorKind kind, std::string message) {
+  error_ = {kind, std::move(message)};
+  return Added::kWrong;
 }
 
 void DeciderImpl::Add(Context& context) {
   Pending& pending = context.pending.back();
-  const size_t groups = context.batch.groups().size();
-  Result<void> added = pending.request->ad_hoc.has_value() ? AddAdHoc(context, pending)
-                                                           : AddMatches(context, *pending.request);
-  if (!added) [[unlikely]]
-    return AddError(context, std::move(added).error());
-  if (context.batch.groups().size() == groups) {  // no limit applies
-    context.immediate.push_back({static_cast<uint32_t>(context.pending.size() - 1), std::nullopt});
-  }
+  const Added added = pending.request->ad_hoc.has_value() ? AddAdHoc(context, pending)
+                                                          : AddMatches(context, *pending.request);
+  if (added == Added::kGroup) [[likely]]
+    return;
+  if (added == Added::kNothing) return AddImmediate(context, std::nullopt);
+  AddImmediate(context, std::move(error_));
 }
 
-Result<void> DeciderImpl::AddAdHoc(Context& context, Pending& pending) {
+DeciderImpl::Added DeciderImpl::AddAdHoc(Context& context, Pending& pending) {
   const Request& request = *pending.request;
-  const uint64_t compiled = ad_hoc_.compiled();
-  const Result<AdHocCache::Entry*> found = ad_hoc_.Find(*request.ad_hoc);
-  if (!found) return tl::unexpected<Error>(found.error());
-  if (ad_hoc_.compiled() != compiled) counters_.totals.ad_hoc_compiled.Add(1);
-  AdHocCache::Entry& entry = **found;
-  const std::optional<Payment> payment = PaymentFor(entry.limit, request);
-  if (!payment) return {};
-  ad_hoc_.Use(entry);
-  pending.ad_hoc = &entry;
-  AddGroup(context, request, entry.limit.domain);
-  AddOperation(context, entry.limit, std::span(&request.ad_hoc_key, 1), payment->cost, payment->unit);
-  return {};
+  AdHocCache::Entry* entry = ad_hoc_.Newest(*request.ad_hoc);
+  if (entry == nullptr) [[unlikely]] {
+    const uint64_t compiled = ad_hoc_.compiled();
+    const Result<AdHocCache::Entry*> found = ad_hoc_.Find(*request.ad_hoc);
+    if (!found) return Wrong(found.error().kind, found.error().message);
+    counters_.totals.ad_hoc_compiled.Add(ad_hoc_.compiled() - compiled);
+    entry = *found;
+  }
+  const std::optional<Payment> payment = PaymentFor(entry->limit, request);
+  if (!payment) return Added::kNothing;
+  ad_hoc_.Use(*entry);
+  pending.ad_hoc = entry;
+  AddGroup(context, request, entry->limit.domain);
+  AddOperation(context, entry->limit, std::span(&request.ad_hoc_key, 1), payment->cost, payment->unit);
+  return Added::kGroup;
 }
 
-Result<const policy::Domain*> DeciderImpl::FindDomain(const PublishedPolicy& policy, std::string_view name) {
-  if (domain_ != nullptr && domain_generation_ == policy.generation && domain_name_ == name) [[likely]] {
+const policy::Domain* DeciderImpl::FindDomain(const PublishedPolicy& policy, std::string_view name) {
+  if (domain_ != nullptr && domain_generation_ == policy.generation && SameText(domain_name_, name))
+      [[likely]] {
     return domain_;
   }
-  const policy::Domain* domain = policy.policy == nullptr ? nullptr : policy.policy->FindDomain(name);
+  return LookUpDomain(policy, name);
+}
+
+const policy::Domain* DeciderImpl::LookUpDomain(const PublishedPolicy& policy, std::string_view name) {
+  if (policy.policy == nullptr) {
+    Wrong(ErrorKind::kNotFound, "unknown domain " + policy::Quoted(name) + ": no policy is loaded");
+    return nullptr;
+  }
+  const policy::Domain* const domain = policy.policy->FindDomain(name);
   if (domain == nullptr) {
-    return Fail(ErrorKind::kNotFound, policy.policy == nullptr
-                                          ? "unknown domain " + policy::Quoted(name) + ": no policy is loaded"
-                                          : "unknown domain " + policy::Quoted(name));
+    Wrong(ErrorKind::kNotFound, "unknown domain " + policy::Quoted(name));
+    return nullptr;
   }
   domain_ = domain;
   domain_name_ = name;
@@ -241,39 +267,43 @@ Result<const policy::Domain*> DeciderImpl::FindDomain(const PublishedPolicy& pol
   return domain;
 }
 
-Result<void> DeciderImpl::AddMatches(Context& context, const Request& request) {
+// Normalised addresses stand in room that the next match uses again.
+void DeciderImpl::KeepAddresses(engine::Batch& batch) {
+  const std::string_view text = scratch_.text;
+  for (std::string_view& part : scratch_.parts) {
+    const bool inside = std::less_equal<>()(text.data(), part.data()) &&
+                        std::less<>()(part.data(), text.data() + text.size());
+    if (inside) part = batch.Copy(part);
+  }
+}
+
+DeciderImpl::Added DeciderImpl::AddMatches(Context& context, const Request& request) {
   const PublishedPolicy& policy = *context.policy;
-  const Result<const policy::Domain*> domain = FindDomain(policy, request.domain);
-  if (!domain) return tl::unexpected<Error>(domain.error());
-  if (Result<void> matched = policy.policy->Match(**domain, request.attributes, scratch_); !matched) {
-    return matched;
+  const policy::Domain* const domain = FindDomain(policy, request.domain);
+  if (domain == nullptr) [[unlikely]]
+    return Added::kWrong;
+  if (const Result<void> matched = policy.policy->Match(*domain, request.attributes, scratch_); !matched) {
+    return Wrong(matched.error().kind, matched.error().message);
   }
-  const std::span<std::string_view> parts(scratch_.parts);
-  if (!scratch_.text.empty()) {  // normalised addresses stand in room that the next match uses again
-    const std::string_view text = scratch_.text;
-    for (std::string_view& part : parts) {
-      if (std::less_equal<>()(text.data(), part.data()) &&
-          std::less<>()(part.data(), text.data() + text.size())) {
-        part = context.batch.Copy(part);
-      }
-    }
-  }
-  bool found = false;
+  if (!scratch_.text.empty()) [[unlikely]]
+    KeepAddresses(context.batch);
+  Added added = Added::kNothing;
   for (const policy::Match& match : scratch_.matches) {
     const core::Limit& limit = *match.limit;
-    if (!request.only_limit.empty() && limit.name != request.only_limit) continue;
+    if (!request.only_limit.empty() && limit.name != request.only_limit) [[unlikely]]
+      continue;
     const std::optional<Payment> payment = PaymentFor(limit, request);
     if (!payment) continue;
-    if (!found) AddGroup(context, request, limit.domain);
-    found = true;
-    AddOperation(context, limit, parts.subspan(match.first_part, match.part_count), payment->cost,
-                 payment->unit);
+    if (added == Added::kNothing) AddGroup(context, request, limit.domain);
+    added = Added::kGroup;
+    AddOperation(context, limit, std::span(scratch_.parts.data() + match.first_part, match.part_count),
+                 payment->cost, payment->unit);
   }
-  if (!found && !request.only_limit.empty()) {
-    return Fail(ErrorKind::kNotFound, "no limit " + policy::Quoted(request.only_limit) + " of domain " +
-                                          policy::Quoted(request.domain) + " applies to these attributes");
+  if (added == Added::kNothing && !request.only_limit.empty()) [[unlikely]] {
+    return Wrong(ErrorKind::kNotFound, "no limit " + policy::Quoted(request.only_limit) + " of domain " +
+                                           policy::Quoted(request.domain) + " applies to these attributes");
   }
-  return {};
+  return added;
 }
 
 void DeciderImpl::AddGroup(Context& context, const Request& request, std::string_view domain) {
@@ -307,173 +337,6 @@ const core::WindowBoundaries* DeciderImpl::Boundaries(Context& context, const co
   const Result<const core::WindowBoundaries*> found = calendar_.Find(limit, *context.estimate);
   if (!found) return nullptr;
   return new (context.batch.Allocate(sizeof(core::WindowBoundaries))) core::WindowBoundaries(**found);
-}
-
-void DeciderImpl::Flush() {
-  if (deciding_) {
-    flush_wanted_ = true;
-    return;
-  }
-  deciding_ = true;
-  // Ends when the receivers stop asking again.
-  while (!filled_.empty() || filling_ != nullptr) {
-    Context* context = nullptr;
-    if (filled_.empty()) [[likely]] {
-      context = std::exchange(filling_, nullptr);
-    } else {
-      context = filled_.front();
-      filled_.erase(filled_.begin());
-    }
-    Decide(*context);
-  }
-  deciding_ = false;
-  flush_wanted_ = false;
-}
-
-void DeciderImpl::Decide(Context& context) {
-  const std::span<engine::Group> groups = context.batch.groups();
-  context.open = static_cast<uint32_t>(groups.size()) + 1;  // the one: until we are done here
-  if (context.overload) [[unlikely]] {
-    for (engine::Group& group : groups) {
-      group.result.state = engine::GroupState::kUnavailable;
-      group.result.reason = Reason::kOverload;
-      Decided(context.batch, group);
-    }
-  } else if (!groups.empty()) {
-    const SteadyTime deadline = options_.timeout ? clock_.Steady() + *options_.timeout
-                                                 : SteadyTime{std::numeric_limits<int64_t>::max()};
-    session_.Decide(context.batch, deadline, *this);
-  }
-  if (!context.immediate.empty()) AnswerImmediates(context);
-  if (--context.open == 0) Release(context);
-}
-
-void DeciderImpl::AnswerImmediates(Context& context) {
-  for (Immediate& immediate : context.immediate) {
-    const Pending& pending = context.pending[immediate.pending];
-    if (pending.receiver == nullptr) continue;
-    if (immediate.error) {
-      counters_.totals.invalid.Add(1);
-      pending.receiver->Decided(pending.token, tl::unexpected<Error>(std::move(*immediate.error)));
-      continue;
-    }
-    counters_.totals.unmatched.Add(1);
-    Decision& decision = pending.request->into != nullptr ? *pending.request->into : decision_;
-    SetUnlimited(decision);
-    pending.receiver->Decided(pending.token, &decision);
-  }
-}
-
-void DeciderImpl::Decided(engine::Batch& batch, engine::Group& group) noexcept {
-  const bool outside = !std::exchange(deciding_, true);  // an engine that answers later
-  Context& context = *contexts_[group.token >> 32];
-  const Pending pending = context.pending[static_cast<uint32_t>(group.token)];
-  const engine::GroupState state = group.result.state;
-  const bool stale = state == engine::GroupState::kStale || state == engine::GroupState::kStaleClock;
-  if (stale && Repeat(context, pending, group)) [[unlikely]] {
-    flush_wanted_ = true;
-  } else if (pending.receiver != nullptr) {
-    AnswerGroup(pending, batch, group);
-  }
-  if (pending.ad_hoc != nullptr) ad_hoc_.Unuse(*pending.ad_hoc);
-  if (--context.open == 0) Release(context);
-  if (!outside) return;
-  deciding_ = false;
-  // Not from here: the engine may be in the middle of its own work.
-  if (std::exchange(flush_wanted_, false)) {
-    executor_.Post([self = self_] {
-      if (*self != nullptr) (*self)->Flush();
-    });
-  }
-}
-
-bool DeciderImpl::Repeat(const Context& context, const Pending& pending, const engine::Group& group) {
-  if (pending.repeats == kMaxRepeats) return false;
-  if (group.result.state == engine::GroupState::kStale) {
-    PolicyPointer newest = store_.Newest();
-    if (newest->generation > policy_->generation) SetPolicy(std::move(newest));
-    if (context.policy != nullptr && context.policy->generation >= policy_->generation) return false;
-  }
-  counters_.totals.repeats.Add(1);
-  if (filling_ != nullptr && filling_->policy != policy_.get()) {
-    filled_.push_back(std::exchange(filling_, nullptr));
-  }
-  Context& again = Open();
-  Pending& next = again.pending.emplace_back(pending);
-  next.ad_hoc = nullptr;
-  ++next.repeats;
-  if (!next.request->stable) next.request = Keep(again, *next.request);
-  if (group.result.state == engine::GroupState::kStaleClock) again.estimate = group.result.now;
-  Add(again);
-  return true;
-}
-
-void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group) {
-  const auto fail = [&pending](ErrorKind kind, std::string_view what) {
-    pending.receiver->Decided(
-        pending.token, Fail(kind, std::string(what) + policy::Quoted(pending.request->options.request_id)));
-  };
-  switch (group.result.state) {
-    case engine::GroupState::kConflict:
-      counters_.totals.conflicts.Add(1);
-      return fail(ErrorKind::kConflict, "request_id: another request was made as ");
-    case engine::GroupState::kUnknownId:
-      return fail(ErrorKind::kNotFound, "request_id: nothing is kept under ");
-    case engine::GroupState::kStale:
-    case engine::GroupState::kStaleClock:
-      group.result.state = engine::GroupState::kUnavailable;
-      group.result.reason = Reason::kStale;
-      break;
-    case engine::GroupState::kDecided:
-    case engine::GroupState::kUnavailable:
-      break;
-  }
-  const Request& request = *pending.request;
-  ComposeInput input;
-  input.operations = batch.operations(group);
-  input.result = &group.result;
-  if (pending.ad_hoc != nullptr) {
-    input.infos = std::span(&pending.ad_hoc->info, 1);
-  } else {
-    input.infos = static_cast<const PublishedPolicy*>(batch.policy.get())->limits;
-  }
-  input.on_full = options_.on_full;
-  input.partial = request.options.partial;
-  Decision& decision = request.into != nullptr ? *request.into : decision_;
-  Compose(input, decision);
-  if (request.mode == engine::Mode::kCheck && !request.look) Count(input, decision);
-  pending.receiver->Decided(pending.token, &decision);
-}
-
-void DeciderImpl::Count(const ComposeInput& input, const Decision& decision) {
-  if (decision.replayed) [[unlikely]]
-    return counters_.totals.replayed.Add(1);
-  if (!decision.replayable) [[unlikely]]
-    counters_.totals.not_replayable.Add(1);
-  size_t index = 0;
-  for (const core::Operation& operation : input.operations) {
-    if (operation.skipped) continue;
-    const LimitDecision& part = decision.limits[index++];
-    if (operation.cost == 0) continue;  // a peek decides nothing
-    LimitCounters& counters = counters_.At(input.infos[operation.limit->number].slot);
-    const auto outcome = static_cast<size_t>(part.outcome);
-    if (part.shadow) {
-      counters.shadow[outcome].Add(1);
-    } else {
-      (part.degraded ? counters.degraded : counters.outcomes)[outcome].Add(1);
-    }
-    if (part.saturated) [[unlikely]]
-      counters.saturated.Add(1);
-  }
-}
-
-void DeciderImpl::Detach(const Receiver& receiver) {
-  for (const std::unique_ptr<Context>& context : contexts_) {
-    if (context == nullptr) continue;
-    for (Pending& pending : context->pending) {
-      if (pending.receiver == &receiver) pending.receiver = nullptr;
-    }
-  }
 }
 
 }  // namespace penstock::service

@@ -60,6 +60,12 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
     AdHocCache::Entry* ad_hoc = nullptr;
     int repeats = 0;
   };
+  // What came of the request that was just added.
+  enum class Added : uint8_t {
+    kGroup,    // the engine will be asked
+    kNothing,  // no limit applies
+    kWrong,    // error_ says why
+  };
   // A request that is answered without the engine: the caller's mistake, or no limit applies.
   struct Immediate {
     uint32_t pending = 0;
@@ -81,24 +87,30 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
 
   Context& Open();
   Context& Acquire();
+  Context& AcquireIdle();
   void Release(Context& context);
   const Request* Keep(Context& context, const Request& request);
-  // About the last element of context.pending.
+  // These are about the last element of context.pending.
   void Add(Context& context);
-  void AddError(Context& context, Error error);
-  Result<void> AddAdHoc(Context& context, Pending& pending);
-  Result<void> AddMatches(Context& context, const Request& request);
-  Result<const policy::Domain*> FindDomain(const PublishedPolicy& policy, std::string_view name);
+  void AddImmediate(Context& context, std::optional<Error> error);
+  Added AddAdHoc(Context& context, Pending& pending);
+  Added AddMatches(Context& context, const Request& request);
   void AddGroup(Context& context, const Request& request, std::string_view domain);
   void AddOperation(Context& context, const core::Limit& limit, std::span<const std::string_view> key,
                     int64_t cost, uint8_t unit);
+  Added Wrong(ErrorKind kind, std::string message);
+
+  const policy::Domain* FindDomain(const PublishedPolicy& policy, std::string_view name);
+  const policy::Domain* LookUpDomain(const PublishedPolicy& policy, std::string_view name);
+  void KeepAddresses(engine::Batch& batch);
   const core::WindowBoundaries* Boundaries(Context& context, const core::Limit& limit);
 
   void Decide(Context& context);
   void AnswerImmediates(Context& context);
   void AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group);
+  void AnswerUndecided(const Pending& pending, engine::Group& group);
+  void AnswerDecision(const Pending& pending, engine::Batch& batch, const engine::Group& group);
   bool Repeat(const Context& context, const Pending& pending, const engine::Group& group);
-  void Count(const ComposeInput& input, const Decision& decision);
 
   // Constant after construction.
   engine::EngineSession& session_;
@@ -118,6 +130,7 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   const policy::Domain* domain_ = nullptr;
   uint64_t domain_generation_ = 0;
   std::vector<std::unique_ptr<Context>> contexts_;
+  Context* spare_ = nullptr;  // the one that was used last, at rest
   std::vector<Context*> idle_;
   std::vector<uint32_t> free_numbers_;  // places in contexts_ that are empty
   size_t busy_ = 0;                     // contexts that are neither idle nor gone
@@ -126,6 +139,7 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   bool deciding_ = false;  // inside Flush or Decided: a nested Flush only asks for another round
   bool flush_wanted_ = false;
   Decision decision_;
+  Error error_;                         // of the last Added::kWrong
   std::shared_ptr<DeciderImpl*> self_;  // null inside once this is gone: posted tasks look there
 };
 

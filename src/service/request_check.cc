@@ -53,8 +53,7 @@ Result<void> CheckSettle(const CheckOptions& options) {
   return {};
 }
 
-// What is seldom set, so that the ordinary request passes one branch.
-Result<void> CheckRare(const Request& request) {
+Result<void> CheckRest(const Request& request) {
   const CheckOptions& options = request.options;
   if (options.weight < 1 || options.weight > kMaxCost) {
     return Invalid("weight: " + std::to_string(options.weight) + " is not within 1 to " +
@@ -77,13 +76,6 @@ Result<void> CheckRare(const Request& request) {
   if (options.force && options.partial) return Invalid("force and partial exclude each other");
   if (request.mode == engine::Mode::kSettle) return CheckSettle(options);
   return {};
-}
-
-bool IsPlain(const Request& request) {
-  const CheckOptions& options = request.options;
-  return request.mode == engine::Mode::kCheck && options.weight == 1 && options.max_wait.count() == 0 &&
-         options.request_id.empty() && options.settle_within.count() == 0 && options.lease.count() == 0 &&
-         !options.partial;
 }
 
 void AppendPart(std::string& out, std::string_view part) {
@@ -125,9 +117,7 @@ void AppendSorted(std::string& out, std::span<const Element> elements) {
 Result<void> CheckRequest(const Request& request) {
   const CheckOptions& options = request.options;
   if (Result<void> costs = CheckCosts(options); !costs) return costs;
-  if (!IsPlain(request)) {
-    if (Result<void> rare = CheckRare(request); !rare) return rare;
-  }
+  if (Result<void> rest = CheckRest(request); !rest) return rest;
   if (request.ad_hoc.has_value()) {
     if (request.ad_hoc_key.size() > kMaxKeyBytes) {
       return Fail(ErrorKind::kTooLarge, "key: longer than " + std::to_string(kMaxKeyBytes) + " bytes");

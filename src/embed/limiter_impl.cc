@@ -1,0 +1,117 @@
+#include "embed/limiter_impl.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "policy/policy.h"
+#include "policy/reader.h"
+
+namespace penstock {
+namespace {
+
+constexpr size_t kMaxPolicyBytes = size_t{256} * 1024 * 1024;
+
+Result<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Fail(ErrorKind::kUnavailable, path + ": " + std::strerror(errno));
+  std::string text;
+  char buffer[64 * 1024];
+  while (file.read(buffer, sizeof buffer), file.gcount() > 0) {
+    text.append(buffer, static_cast<size_t>(file.gcount()));
+    if (text.size() > kMaxPolicyBytes) {
+      return Fail(ErrorKind::kTooLarge, path + ": larger than " + std::to_string(kMaxPolicyBytes) + " bytes");
+    }
+  }
+  if (file.bad()) return Fail(ErrorKind::kUnavailable, path + ": " + std::strerror(errno));
+  return text;
+}
+
+}  // namespace
+
+Limiter::Impl::Impl(const LimiterOptions& options, const Clock* clock)
+    : options_(options), clock_(clock != nullptr ? *clock : system_clock_), store_(metrics_) {
+  MakeEngine();
+}
+
+void Limiter::Impl::MakeEngine() {
+  engine::MemoryOptions options;
+  options.max_keys = options_.max_keys;
+  engine_ = std::make_unique<engine::MemoryEngine>(options, clock_);
+}
+
+Result<void> Limiter::Impl::Start() {
+  if (!options_.policy_file.empty() && !options_.policy_text.empty()) {
+    return Invalid("policy_file and policy_text exclude each other");
+  }
+  if (options_.max_keys == 0) return Invalid("max_keys: must be 1 or more");
+  if (!options_.snapshot_file.empty() && options_.snapshot_every.count() < 100) {
+    return Invalid("snapshot_every: less than 100 ms");
+  }
+  if (Result<void> loaded = LoadSnapshot(); !loaded) return loaded;
+  reload_session_ = engine_->OpenSession();
+  OpenPlaces();
+  if (!options_.policy_file.empty()) {
+    if (Result<void> loaded = LoadFile(options_.policy_file); !loaded) return loaded;
+  } else if (!options_.policy_text.empty()) {
+    if (Result<void> loaded = Load(options_.policy_text, "policy"); !loaded) return loaded;
+  }
+  if (!options_.snapshot_file.empty()) {
+    keeper_ =
+        std::make_unique<embed::SnapshotKeeper>(*engine_, options_.snapshot_file, options_.snapshot_every);
+  }
+  return {};
+}
+
+Result<void> Limiter::Impl::LoadSnapshot() {
+  if (options_.snapshot_file.empty()) return {};
+  Result<void> loaded = engine_->LoadSnapshot(options_.snapshot_file);
+  if (loaded || loaded.error().kind == ErrorKind::kNotFound) return {};
+  if (!options_.discard_bad_snapshot) return loaded;
+  MakeEngine();  // the one that failed to load must not be used
+  return {};
+}
+
+void Limiter::Impl::OpenPlaces() {
+  const size_t wanted =
+      options_.places != 0 ? options_.places : size_t{2} * std::thread::hardware_concurrency();
+  service::DeciderOptions options;
+  options.on_full = options_.allow_when_full ? service::OnFull::kAllow : service::OnFull::kDeny;
+  for (size_t count = embed::Places::CountFor(wanted); count > 0; --count) {
+    places_.Add(std::make_unique<embed::Place>(*engine_, clock_, store_, metrics_.AddLoop(), options));
+  }
+}
+
+Result<void> Limiter::Impl::Load(std::string_view text, std::string_view file) {
+  policy::BuildOptions build;
+  build.permits = engine_->CanHoldPermits();
+  build.can_hold = [this](const core::LimitParams& params) { return engine_->CanHold(params); };
+  policy::Diagnostics diagnostics;
+  std::shared_ptr<policy::Policy> policy = policy::ReadPolicy(text, file, build, diagnostics);
+  if (policy == nullptr) return Invalid(diagnostics.Text());
+  Result<void> published;
+  MutexLock lock(reload_mutex_);
+  store_.Publish(std::move(policy), *reload_session_,
+                 [&published](Result<void> done) { published = std::move(done); });
+  // Each place takes it over now, also one that is seldom entered: the old policy can go.
+  for (size_t i = 0; i < places_.size(); ++i) const embed::Visit visit(places_[i]);
+  return published;
+}
+
+Result<void> Limiter::Impl::LoadFile(const std::string& path) {
+  const Result<std::string> text = ReadFile(path);
+  if (!text) return tl::unexpected<Error>(text.error());
+  return Load(*text, path);
+}
+
+Expected<Limiter> LimiterOpener::Open(const LimiterOptions& options, const Clock* clock) {
+  auto impl = std::make_unique<Limiter::Impl>(options, clock);
+  if (Result<void> started = impl->Start(); !started) return std::move(started).error();
+  return Limiter(std::move(impl));
+}
+
+}  // namespace penstock

@@ -1,0 +1,60 @@
+// What stands behind a Limiter. Inside src/embed and its tests only; the opener is how a test or a benchmark gives the
+// limiter a clock that it moves itself.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "embed/place.h"
+#include "embed/snapshot_keeper.h"
+#include "engine/memory/memory_engine.h"
+#include "penstock/limiter.h"
+#include "service/metrics.h"
+#include "service/policy_store.h"
+
+namespace penstock {
+
+class Limiter::Impl {
+ public:
+  // `clock` null: the system's.
+  Impl(const LimiterOptions& options, const Clock* clock);
+
+  // Loads the snapshot, then the policy. Before the first check.
+  Result<void> Start();
+
+  const embed::Places& places() const { return places_; }
+  Decision Decide(service::Request& request);
+  Result<void> Load(std::string_view text, std::string_view file) EXCLUDES(reload_mutex_);
+  Result<void> LoadFile(const std::string& path) EXCLUDES(reload_mutex_);
+
+  const LimiterOptions& options() const { return options_; }
+  engine::MemoryEngine& engine() { return *engine_; }
+  const service::Metrics& metrics() const { return metrics_; }
+
+ private:
+  Result<void> LoadSnapshot();
+  void OpenPlaces();
+  void MakeEngine();
+
+  // Constant after Start. The order is that of construction: what stands below uses what stands above.
+  const LimiterOptions options_;
+  const SystemClock system_clock_;
+  const Clock& clock_;
+  service::Metrics metrics_;
+  service::PolicyStore store_;
+  std::unique_ptr<engine::MemoryEngine> engine_;
+  std::unique_ptr<engine::EngineSession> reload_session_;
+  embed::Places places_;
+  std::unique_ptr<embed::SnapshotKeeper> keeper_;
+
+  Mutex reload_mutex_;  // one reload at a time
+};
+
+class LimiterOpener {
+ public:
+  static Expected<Limiter> Open(const LimiterOptions& options, const Clock* clock);
+};
+
+}  // namespace penstock

@@ -1,0 +1,166 @@
+// The way back: from the engine's verdicts to the receivers.
+#include <limits>
+#include <utility>
+
+#include "policy/diagnostics.h"
+#include "service/decider_impl.h"
+
+namespace penstock::service {
+
+void DeciderImpl::Flush() {
+  if (deciding_) {
+    flush_wanted_ = true;
+    return;
+  }
+  deciding_ = true;
+  // Ends when the receivers stop asking again.
+  while (!filled_.empty() || filling_ != nullptr) {
+    Context* context = nullptr;
+    if (filled_.empty()) [[likely]] {
+      context = std::exchange(filling_, nullptr);
+    } else {
+      context = filled_.front();
+      filled_.erase(filled_.begin());
+    }
+    Decide(*context);
+  }
+  deciding_ = false;
+  flush_wanted_ = false;
+}
+
+void DeciderImpl::Decide(Context& context) {
+  const std::span<engine::Group> groups = context.batch.groups();
+  context.open = static_cast<uint32_t>(groups.size()) + 1;  // the one: until we are done here
+  if (context.overload) [[unlikely]] {
+    for (engine::Group& group : groups) {
+      group.result.state = engine::GroupState::kUnavailable;
+      group.result.reason = Reason::kOverload;
+      Decided(context.batch, group);
+    }
+  } else if (!groups.empty()) {
+    const SteadyTime deadline = options_.timeout ? clock_.Steady() + *options_.timeout
+                                                 : SteadyTime{std::numeric_limits<int64_t>::max()};
+    session_.Decide(context.batch, deadline, *this);
+  }
+  if (!context.immediate.empty()) AnswerImmediates(context);
+  if (--context.open == 0) Release(context);
+}
+
+void DeciderImpl::AnswerImmediates(Context& context) {
+  for (Immediate& immediate : context.immediate) {
+    const Pending& pending = context.pending[immediate.pending];
+    if (pending.receiver == nullptr) continue;
+    if (immediate.error) {
+      counters_.totals.invalid.Add(1);
+      pending.receiver->Decided(pending.token, tl::unexpected<Error>(std::move(*immediate.error)));
+      continue;
+    }
+    counters_.totals.unmatched.Add(1);
+    Decision& decision = pending.request->into != nullptr ? *pending.request->into : decision_;
+    SetUnlimited(decision);
+    pending.receiver->Decided(pending.token, &decision);
+  }
+}
+
+void DeciderImpl::Decided(engine::Batch& batch, engine::Group& group) noexcept {
+  const bool outside = !std::exchange(deciding_, true);  // an engine that answers later
+  Context& context = *contexts_[group.token >> 32];
+  const Pending pending = context.pending[static_cast<uint32_t>(group.token)];
+  const engine::GroupState state = group.result.state;
+  const bool stale = state == engine::GroupState::kStale || state == engine::GroupState::kStaleClock;
+  if (stale && Repeat(context, pending, group)) [[unlikely]] {
+    flush_wanted_ = true;
+  } else if (pending.receiver != nullptr) {
+    AnswerGroup(pending, batch, group);
+  }
+  if (pending.ad_hoc != nullptr) ad_hoc_.Unuse(*pending.ad_hoc);
+  if (--context.open == 0) Release(context);
+  if (!outside) return;
+  deciding_ = false;
+  // Not from here: the engine may be in the middle of its own work.
+  if (std::exchange(flush_wanted_, false)) {
+    executor_.Post([self = self_] {
+      if (*self != nullptr) (*self)->Flush();
+    });
+  }
+}
+
+bool DeciderImpl::Repeat(const Context& context, const Pending& pending, const engine::Group& group) {
+  if (pending.repeats == kMaxRepeats) return false;
+  if (group.result.state == engine::GroupState::kStale) {
+    PolicyPointer newest = store_.Newest();
+    if (newest->generation > policy_->generation) SetPolicy(std::move(newest));
+    if (context.policy != nullptr && context.policy->generation >= policy_->generation) return false;
+  }
+  counters_.totals.repeats.Add(1);
+  if (filling_ != nullptr && filling_->policy != policy_.get()) {
+    filled_.push_back(std::exchange(filling_, nullptr));
+  }
+  Context& again = Open();
+  Pending& next = again.pending.emplace_back(pending);
+  next.ad_hoc = nullptr;
+  ++next.repeats;
+  if (!next.request->stable) next.request = Keep(again, *next.request);
+  if (group.result.state == engine::GroupState::kStaleClock) again.estimate = group.result.now;
+  Add(again);
+  return true;
+}
+
+void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group) {
+  const engine::GroupState state = group.result.state;
+  if (state == engine::GroupState::kConflict || state == engine::GroupState::kUnknownId) [[unlikely]] {
+    return AnswerUndecided(pending, group);
+  }
+  if (state == engine::GroupState::kStale || state == engine::GroupState::kStaleClock) [[unlikely]] {
+    group.result.state = engine::GroupState::kUnavailable;
+    group.result.reason = Reason::kStale;
+  }
+  AnswerDecision(pending, batch, group);
+}
+
+void DeciderImpl::AnswerUndecided(const Pending& pending, engine::Group& group) {
+  const std::string id = policy::Quoted(pending.request->options.request_id);
+  if (group.result.state == engine::GroupState::kConflict) {
+    counters_.totals.conflicts.Add(1);
+    pending.receiver->Decided(pending.token,
+                              Fail(ErrorKind::kConflict, "request_id: another request was made as " + id));
+    return;
+  }
+  pending.receiver->Decided(pending.token,
+                            Fail(ErrorKind::kNotFound, "request_id: nothing is kept under " + id));
+}
+
+void DeciderImpl::AnswerDecision(const Pending& pending, engine::Batch& batch, const engine::Group& group) {
+  const Request& request = *pending.request;
+  ComposeInput input;
+  input.operations = batch.operations(group);
+  input.result = &group.result;
+  if (pending.ad_hoc != nullptr) {
+    input.infos = &pending.ad_hoc->info;
+  } else {
+    input.infos = static_cast<const PublishedPolicy*>(batch.policy.get())->limits.data();
+  }
+  input.on_full = options_.on_full;
+  input.partial = request.options.partial;
+  if (group.result.replayed) [[unlikely]] {
+    counters_.totals.replayed.Add(1);
+  } else if (request.mode == engine::Mode::kCheck && !request.look) [[likely]] {
+    input.counters = &counters_;
+    if (!group.result.replayable) [[unlikely]]
+      counters_.totals.not_replayable.Add(1);
+  }
+  Decision& decision = request.into != nullptr ? *request.into : decision_;
+  Compose(input, decision);
+  pending.receiver->Decided(pending.token, &decision);
+}
+
+void DeciderImpl::Detach(const Receiver& receiver) {
+  for (const std::unique_ptr<Context>& context : contexts_) {
+    if (context == nullptr) continue;
+    for (Pending& pending : context->pending) {
+      if (pending.receiver == &receiver) pending.receiver = nullptr;
+    }
+  }
+}
+
+}  // namespace penstock::service
