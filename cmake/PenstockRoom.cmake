@@ -22,16 +22,3 @@ function(penstock_room name)
     set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 600)
   endif()
 endfunction()
-
-# penstock_bench(decide SOURCES decide.cc DEPS engine LIBS benchmark::benchmark): a measuring program, bench_<name>;
-# the target `benches` is what `./dev bench` builds before it starts bench/run.py.
-function(penstock_bench name)
-  cmake_parse_arguments(BENCH "" "" "SOURCES;DEPS;LIBS" ${ARGN})
-  add_executable(bench_${name} ${BENCH_SOURCES})
-  target_link_libraries(bench_${name} PRIVATE penstock_flags ${BENCH_LIBS})
-  foreach(dep ${BENCH_DEPS})
-    target_link_libraries(bench_${name} PRIVATE penstock_${dep})
-  endforeach()
-  add_dependencies(benches bench_${name})
-endfunction()
-add_custom_target(benches)
