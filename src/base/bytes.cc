@@ -25,9 +25,20 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }  // namespace
 
 void AppendInt(std::string& out, int64_t value) {
+  if (value >= 0 && value < 10) {
+    out.push_back(static_cast<char>('0' + value));
+    return;
+  }
   char digits[20];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  out.append(digits, end);
+  char* const end = digits + sizeof digits;
+  char* begin = end;
+  uint64_t left = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  do {
+    *--begin = static_cast<char>('0' + left % 10);
+    left /= 10;
+  } while (left != 0);
+  if (value < 0) *--begin = '-';
+  out.append(begin, end);
 }
 
 std::optional<int64_t> ParseInt(std::string_view text) {
