@@ -120,6 +120,12 @@ class TreeChecks(unittest.TestCase):
         self.write("src/core/lonely_test.cc", "int Other() { return 1; }\n")
         self.expect("registered-tests", "src/core/lonely_test.cc:1:", "never runs")
 
+    def test_an_unregistered_script_test(self):
+        self.write("tests/integration/replay_test.py", "print('fine')\n")
+        self.expect("registered-tests", "tests/integration/replay_test.py:1:")
+        self.write("tests/integration/CMakeLists.txt", "penstock_integration(replay LABELS integration-heavy)\n")
+        self.assertEqual(self.findings(), [])
+
     def test_a_test_registered_under_a_longer_name_only(self):
         self.write("src/core/ucket_test.cc", "int Other() { return 1; }\n")
         self.expect("registered-tests", "src/core/ucket_test.cc:1:")

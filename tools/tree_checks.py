@@ -112,14 +112,17 @@ def function_length(root):
 
 
 def registered_tests(root):
-    """Every x_test.cc is named in the CMakeLists.txt beside it or above it."""
-    for path in code_files(root):
-        if not path.name.endswith("_test.cc"):
+    """Every x_test.cc is named in the CMakeLists.txt beside it or above it, and so is every x_test.py, there by x."""
+    for path in [*code_files(root), *files(root, SCRIPT_TOPS, {".py"})]:
+        if not path.stem.endswith("_test"):
             continue
         for folder in path.parents:
             build_file = folder / "CMakeLists.txt"
-            named = str(path.relative_to(folder))
-            if build_file.exists() and re.search(rf"(?<![\w./-]){re.escape(named)}(?![\w.-])", build_file.read_text(encoding="utf-8")):
+            named = path.relative_to(folder).as_posix()
+            if path.suffix == ".py":
+                named = path.stem.removesuffix("_test")
+            if build_file.exists() and re.search(rf"(?<![\w./-]){re.escape(named)}(?![\w.-])",
+                                                 build_file.read_text(encoding="utf-8")):
                 break
             if folder == root:
                 yield path.relative_to(root), 1, "this test is in no CMakeLists.txt, so it never runs"
