@@ -271,7 +271,8 @@ class Player {
   WindowBoundaries Boundaries() const {
     const int64_t estimate = now_us_ + (now_us_ % 3 - 1) * 15'000'000'000;
     const auto next = std::ranges::upper_bound(edges_, estimate) - edges_.begin();
-    const auto at = static_cast<size_t>(next);
+    // Without a calendar in the scenario the clock may be anywhere, and nobody looks at the edges.
+    const size_t at = std::clamp<size_t>(static_cast<size_t>(next), 2, edges_.size() - 2);
     return {{edges_[at - 2]}, {edges_[at - 1]}, {edges_[at]}, {edges_[at + 1]}};
   }
 
