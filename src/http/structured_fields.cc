@@ -17,11 +17,11 @@ void AppendParameter(std::string& out, std::string_view name, int64_t value) {
 }  // namespace
 
 void AppendFieldString(std::string& out, std::string_view text) {
-  constexpr auto plain = [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; };
+  constexpr auto kPlain = [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; };
   out += '"';
   while (!text.empty()) {
     size_t run = 0;
-    while (run < text.size() && plain(text[run])) ++run;
+    while (run < text.size() && kPlain(text[run])) ++run;
     out.append(text.substr(0, run));
     text.remove_prefix(run);
     if (text.empty()) break;
