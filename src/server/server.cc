@@ -15,6 +15,14 @@ namespace {
 
 constexpr std::string_view kVersion = PENSTOCK_VERSION;
 
+void LogLines(LogLevel level, std::string_view text) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (end > 0) Log(level, text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
 }  // namespace
 
 policy::BuildOptions WhatMemoryHolds() {
@@ -196,7 +204,7 @@ void Server::ReloadPolicy() {
     }
   }
   (fine ? reloads_ok_ : reloads_failed_).fetch_add(1, std::memory_order_relaxed);
-  Log(fine ? LogLevel::kInfo : LogLevel::kError, text);
+  LogLines(fine ? LogLevel::kInfo : LogLevel::kError, text);
 }
 
 void Server::ReloadCertificates() {
