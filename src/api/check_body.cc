@@ -297,7 +297,12 @@ Result<service::Request> CheckBody::ReadSettle() {
   if (target.request.options.request_id.empty()) return Invalid("request_id: is missing");
   if (target.costs.empty() && !target.has_cost) return Invalid("costs: is missing");
   Result<service::Request> request = Finish(target);
-  if (request) request->mode = engine::Mode::kSettle;
+  if (!request) return request;
+  if (target.costs.empty()) {  // settled as it may have been checked: by "cost", which is the unit "requests"
+    target.costs.push_back({UnitCost{}.unit, request->options.cost});
+    request->options.costs = target.costs;
+  }
+  request->mode = engine::Mode::kSettle;
   return request;
 }
 

@@ -232,6 +232,8 @@ TEST_F(HttpApiTest, SettleNeedsAnIdAndCosts) {
   EXPECT_TRUE(Has(Post("/v1/settle", R"({"domain":"a","request_id":"r"})"), "costs: is missing"));
   EXPECT_TRUE(decider_.asked().empty());
   EXPECT_TRUE(Has(Post("/v1/settle", R"({"domain":"a","request_id":"r","costs":{"t":5}})"), "200 OK"));
+  EXPECT_TRUE(
+      Has(Post("/v1/settle", R"({"domain":"a","request_id":"r","cost":5,"costs":{"t":5}})"), "exclude"));
   ASSERT_EQ(decider_.asked().size(), 1u);
   EXPECT_EQ(decider_.asked()[0].mode, engine::Mode::kSettle);
 }

@@ -1,8 +1,20 @@
 #include <cstring>
 
+#include "http/characters.h"
 #include "http/head.h"
 
 namespace penstock::http {
+namespace {
+
+// A request line ends with its version, a status line begins with it.
+bool NamesHttp(std::string_view line) {
+  constexpr std::string_view kName = "HTTP/";
+  constexpr size_t kVersionSize = 8;  // HTTP/1.1
+  return line.starts_with(kName) ||
+         (line.size() > kVersionSize && line.substr(line.size() - kVersionSize).starts_with(kName));
+}
+
+}  // namespace
 
 HeadScanner::Status HeadScanner::Fail(int status, std::string_view sentence) {
   error_ = {status, sentence};
@@ -16,6 +28,10 @@ HeadScanner::Status HeadScanner::TooLarge() {
 
 HeadScanner::Status HeadScanner::Scan(std::string_view input, const Limits& limits) {
   const char* const begin = input.data();
+  // Who speaks something else (TLS, Redis) is told at once, not when its head has taken too long.
+  if (looked_at_ == 0 && !input.empty() && !IsTokenCharacter(input.front())) {
+    return Fail(400, "the first byte is not one of HTTP/1.1");
+  }
   while (looked_at_ < input.size()) {
     const void* found = std::memchr(begin + looked_at_, '\n', input.size() - looked_at_);
     if (found == nullptr) break;
@@ -27,6 +43,9 @@ HeadScanner::Status HeadScanner::Scan(std::string_view input, const Limits& limi
     const bool empty = line_end == line_begin_ + 1;
     if (!empty && lines_ > 0 && (begin[line_begin_] == ' ' || begin[line_begin_] == '\t')) {
       return Fail(400, "a header is folded over several lines");
+    }
+    if (lines_ == 0 && !empty && !NamesHttp(input.substr(0, line_end - 1))) {
+      return Fail(400, "the first line is not one of HTTP/1.1");
     }
     line_begin_ = looked_at_ = line_end + 1;
     if (empty) return Status::kComplete;

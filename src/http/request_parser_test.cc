@@ -339,6 +339,15 @@ TEST(RequestParser, HostIsNamedOnce) {
   EXPECT_EQ(StatusOf("GET / HTTP/1.0\r\n\r\n"), 0);
 }
 
+// TLS, a Redis command, a line without a version: there is no waiting for the end of a head that will not come.
+TEST(RequestParser, WhatIsNotHttpIsRefusedAtItsFirstLine) {
+  EXPECT_EQ(StatusOf("\x16\x03\x01"), 400);
+  EXPECT_EQ(StatusOf(" "), 400);
+  EXPECT_EQ(StatusOf("*1\r\n"), 400);
+  EXPECT_EQ(StatusOf("GET /\r\n"), 400);
+  EXPECT_EQ(StatusOf("GET / HTTP/1.1\r"), 0);
+}
+
 TEST(RequestParser, BoundsHoldAtTheirEdge) {
   Limits limits;
   limits.max_head_bytes = 100;

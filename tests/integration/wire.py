@@ -132,7 +132,7 @@ class Resp(Wire):
         if kind == b"+":
             return rest.decode()
         if kind == b"-":
-            return RespError(rest.decode())
+            return RespError(rest.decode(errors="backslashreplace"))
         if kind == b":":
             return int(rest)
         if kind in (b"$", b"="):
