@@ -41,7 +41,7 @@ void WriteDocs(const CommandSpec& spec, Writer& writer) {
   writer.Bulk("summary");
   writer.Bulk(spec.summary);
   writer.Bulk("since");
-  writer.Bulk("1.0.0");
+  writer.Bulk("0.1.0");  // Penstock's first version, which had them all
   writer.Bulk("group");
   writer.Bulk(spec.decides() ? "generic" : "connection");
 }

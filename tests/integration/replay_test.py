@@ -3,6 +3,7 @@
 
 Each request moves the server's clock and is then asked three ways, each on buckets of its own: POST /v1/check and
 PEN.CHECK under a policy, and CL.THROTTLE. Ends with 77 (skipped) where the shared data folder is missing."""
+import itertools
 import sys
 import tempfile
 import time
@@ -30,6 +31,14 @@ class Traffic:
         self.domain, self.limit, self.unit, self.count, self.burst = domain, limit, unit, count, burst
         self.requests, self.refusals = requests, refusals
         self.refill_s = up(burst * 60 * SECOND // count, SECOND)
+
+
+def web(requests):
+    return Traffic("web", "per-address", "requests", 30, 10, requests, range(1_200, 1_401))
+
+
+def llm(requests):
+    return Traffic("llm", "tpm", "tokens", 500_000, 500_000, requests, range(400, 501))
 
 
 def http_request(traffic, key, cost):
@@ -88,13 +97,13 @@ def same(what, number, request, got, wanted):
     assert got == wanted, f"request {number}, {request}: {what}\n  answered {got}\n  model    {wanted}"
 
 
-def replay(server, clock, traffic):
+def replay(server, clock, traffic, model=TokenBucket):
     """Asks everything; returns how often each outcome came."""
     buckets, outcomes = {}, Counter()
     with Http(server.http) as http, Resp(server.resp) as resp:
         for number, request in enumerate(traffic.requests, 1):
             now, key, cost = request
-            bucket = buckets.setdefault(key, TokenBucket(traffic.count, 60 * SECOND, traffic.burst))
+            bucket = buckets.setdefault(key, model(traffic.count, 60 * SECOND, traffic.burst))
             answer = bucket.ask(now, cost)
             outcomes[answer.outcome] += 1
             clock.set(now)
@@ -109,6 +118,25 @@ def replay(server, clock, traffic):
             same("PEN.CHECK", number, request, resp.receive(), check_reply(traffic, answer))
             same("CL.THROTTLE", number, request, resp.receive(), throttle_reply(traffic, answer))
     return outcomes
+
+
+class ForgetfulBucket(TokenBucket):
+    """A wrong model: it follows a clock that stepped back, and so counts the same time twice."""
+
+    def ask(self, now_us, cost):
+        self.stamp = min(now_us, self.stamp or now_us)
+        return super().ask(now_us, cost)
+
+
+def find_out_a_wrong_model(policy, traffic):
+    """A comparison that cannot fail proves nothing."""
+    with harness.testserver("--policy", policy) as server:
+        try:
+            replay(server, server.clock(), traffic, ForgetfulBucket)
+        except AssertionError as error:
+            print(f"a wrong model is found out at {str(error).split(':')[0]}", flush=True)
+        else:
+            raise AssertionError("a model that follows a clock back passed")
 
 
 def compare_counters(server, traffic, outcomes):
@@ -127,13 +155,11 @@ def main():
     if folder is None:
         print(f"SKIPPED: {missing}")
         return harness.SKIPPED
-    all_traffic = [
-        Traffic("web", "per-address", "requests", 30, 10, real_traffic.web_requests(folder), range(1_200, 1_401)),
-        Traffic("llm", "tpm", "tokens", 500_000, 500_000, real_traffic.llm_requests(folder), range(400, 501)),
-    ]
+    all_traffic = [web(real_traffic.web_requests(folder)), llm(real_traffic.llm_requests(folder))]
     with tempfile.TemporaryDirectory() as temporary:
         policy = Path(temporary) / "policy.yaml"
         policy.write_text(POLICY)
+        find_out_a_wrong_model(policy, web(itertools.islice(real_traffic.web_requests(folder), 1_000)))
         with harness.testserver("--policy", policy) as server:
             clock = server.clock()
             for traffic in all_traffic:

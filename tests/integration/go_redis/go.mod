@@ -2,7 +2,7 @@ module penstock/tests/go_redis
 
 go 1.18
 
-require github.com/redis/go-redis/v9 v9.10.0
+require github.com/redis/go-redis/v9 v9.7.3
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
