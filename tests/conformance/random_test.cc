@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/group.h"
+#include "core/testing/bucket_book.h"
 #include "harness.h"
 
 namespace penstock::conformance {
@@ -19,52 +20,20 @@ class PlainStore {
  public:
   core::GroupStatus Decide(std::vector<core::Operation>& operations, const core::GroupOptions& options,
                            EngineTime now) {
-    for (core::Operation& operation : operations) Load(operation);
+    for (core::Operation& operation : operations) operation.bucket = BucketOf(operation).View();
     const core::GroupStatus status = core::DecideGroup(operations, options, now);
     if (status != core::GroupStatus::kDecided) return status;
-    for (const core::Operation& operation : operations) {
-      if (operation.edit.write) Store(operation);
-    }
+    for (const core::Operation& operation : operations)
+      BucketOf(operation).Apply(*operation.limit, operation.edit);
     return status;
   }
 
  private:
-  struct Entry {
-    core::LimitParams params;
-    core::Version version = 0;
-    core::BucketState state;
-    std::vector<core::LogRun> runs;
-  };
-  Entry& EntryOf(const core::Operation& operation) {
-    return entries_[{operation.limit->identity, std::string(operation.key[0])}];
-  }
-  void Load(core::Operation& operation) {
-    const auto it = entries_.find({operation.limit->identity, std::string(operation.key[0])});
-    if (it == entries_.end()) return;
-    const Entry& entry = it->second;
-    operation.bucket = {true, entry.version, &entry.params, entry.state, entry.runs};
-    if (entry.version > 0 && entry.version == operation.limit->version &&
-        !(entry.params == operation.limit->params)) {
-      --operation.bucket.version;
-    }
-  }
-  void Store(const core::Operation& operation) {
-    Entry& entry = EntryOf(operation);
-    const core::BucketEdit& edit = operation.edit;
-    entry.params = operation.limit->params;
-    entry.version = operation.limit->version;
-    entry.state = edit.state;
-    std::vector<core::LogRun> runs;
-    for (size_t i = edit.drop_oldest; i + edit.drop_newest < entry.runs.size(); ++i) {
-      core::LogRun run = entry.runs[i];
-      if (edit.amend && i == edit.amend_index) run.weight = edit.amend_weight;
-      if (run.weight > 0) runs.push_back(run);
-    }
-    runs.insert(runs.end(), edit.append, edit.append + edit.append_count);
-    entry.runs = std::move(runs);
+  core::testing::StoredBucket& BucketOf(const core::Operation& operation) {
+    return buckets_[{operation.limit->identity, std::string(operation.key[0])}];
   }
 
-  std::map<std::pair<std::string, std::string>, Entry> entries_;
+  std::map<std::pair<std::string, std::string>, core::testing::StoredBucket> buckets_;
 };
 
 core::RateSpec RandomSpec(Random& random, int algorithm) {

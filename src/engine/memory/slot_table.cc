@@ -77,8 +77,8 @@ bool SlotTable::CompactToBack(size_t capacity) {
   for (size_t i = total_; i-- > 0;) {
     if (slots[i].empty()) continue;
     --to;
-    // This slot and all behind it need a place each from its home on, before the last.
-    fits = fits && Home(slots[i].high, capacity) + (total_ - to) < total_;
+    // This slot and all behind it need a place each from its home on, with room for those to come (HasRoom).
+    fits = fits && Home(slots[i].high, capacity) + (total_ - to) + kMaxRoom < total_;
     if (to != i) {
       slots[to] = slots[i];
       slots[i] = Slot{};

@@ -147,7 +147,8 @@ class SlotTable {
   }
   static size_t MaxSize(size_t capacity) { return capacity / 4 * 3; }
   bool Resize(size_t total);
-  // Moves all slots to the back; true if they fit when spread from their homes by `capacity`.
+  // Moves all slots to the back; true if they, and kMaxRoom more, fit when spread from their homes by
+  // `capacity`.
   bool CompactToBack(size_t capacity);
   void SpreadFromBack(size_t capacity);
 
