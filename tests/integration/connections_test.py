@@ -180,12 +180,11 @@ class Many(harness.TestCase):
     def test_without_file_descriptors_the_others_go_on_and_the_new_ones_wait(self):
         limit = 64
         with harness.penstock("--threads", 1) as server:
-            resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (limit, limit))
-            wires = [Resp(server.resp) for _ in range(limit)]
-            answered = []
-            for wire in wires[:20]:
+            answered = [Resp(server.resp) for _ in range(20)]
+            for wire in answered:
                 self.assertEqual(wire.ask("PING"), "PONG")
-                answered.append(wire)
+            resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (limit, limit))
+            waiting = [Resp(server.resp) for _ in range(limit)]
             server.wait_log("cannot accept connections for now")
             for wire in answered:
                 self.assertEqual(wire.ask("PING"), "PONG")
@@ -193,11 +192,11 @@ class Many(harness.TestCase):
             for wire in answered * 20:
                 self.assertEqual(wire.ask("PING"), "PONG")
             self.assertLess(self.cpu_ticks(server) - used, 100, "it spins")
-            for wire in wires[20:]:
+            for wire in waiting:
                 wire.send("PING")
             for wire in answered:
                 wire.close()
-            for wire in wires[20:]:
+            for wire in waiting:  # each that goes makes room for one that waits
                 self.assertEqual(wire.receive(), "PONG")
                 wire.close()
 
