@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/hash.h"
 #include "base/time.h"
 #include "core/limit.h"
 #include "penstock/outcome.h"
@@ -89,6 +90,8 @@ struct Operation {
   const WindowBoundaries* boundaries = nullptr;  // calendar windows only
 
   // In, from the engine.
+  bool named = false;  // `name` is set
+  Hash128 name;        // the engine's own name of the bucket
   BucketView bucket;
 
   // Out.

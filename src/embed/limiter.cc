@@ -25,6 +25,14 @@ class InPlace final : public service::Receiver {
   Decision* const decisions_;
 };
 
+void DecideAt(embed::Visit& visit, const service::Request& request, Decision& decision) {
+  std::optional<Error> error = visit.decider().DecideNow(request, decision);
+  if (!error) [[likely]]
+    return;
+  decision = Decision();
+  decision.error = std::move(error);
+}
+
 core::RateSpec SpecOf(const AdHocLimit& limit) {
   core::RateSpec spec;
   spec.count = limit.count;
@@ -84,29 +92,22 @@ LimiterStats Limiter::Stats() const {
   return {engine.keys, engine.max_keys, impl_->metrics().Totals().requests, engine.refused_full};
 }
 
-Decision Limiter::Impl::Decide(service::Request& request) {
+Decision Limiter::Impl::Decide(const service::Request& request) {
   Decision decision;
-  InPlace receiver(&decision);
-  request.stable = true;
-  request.into = &decision;
   embed::Visit visit(places_);
-  visit.decider().Submit(request, receiver, 0);
-  visit.decider().Flush();
+  DecideAt(visit, request, decision);
   return decision;
 }
 
 Decision Limiter::Check(std::string_view domain, std::span<const Attribute> attributes,
                         const CheckOptions& options) {
   Decision decision;
-  InPlace receiver(&decision);
   embed::Visit visit(impl_->places());
   service::Request& request = visit.requests()[0];
   request.domain = domain;
   request.attributes = attributes;
   request.options = options;
-  request.into = &decision;
-  visit.decider().Submit(request, receiver, 0);
-  visit.decider().Flush();
+  DecideAt(visit, request, decision);
   return decision;
 }
 

@@ -25,7 +25,7 @@ class Limiter::Impl {
   Result<void> Start();
 
   const embed::Places& places() const { return places_; }
-  Decision Decide(service::Request& request);
+  Decision Decide(const service::Request& request);
   Result<void> Load(std::string_view text, std::string_view file) EXCLUDES(reload_mutex_);
   Result<void> LoadFile(const std::string& path) EXCLUDES(reload_mutex_);
 

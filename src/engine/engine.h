@@ -153,6 +153,7 @@ class Batch {
     operation.cost = 0;
     operation.unit = 0;
     operation.boundaries = nullptr;
+    operation.named = false;
     operation.bucket.present = false;
     operation.verdict.outcome = Outcome::kUnavailable;
     operation.edit.write = false;
@@ -187,6 +188,10 @@ class EngineSession {
   // Decides every group. Reads the engine's clock once. Never blocks, never throws; after the deadline a group is
   // answered kUnavailable. The batch must live, unchanged, until its last group was handed to the sink.
   virtual void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept = 0;
+
+  // A hint: this operation of a batch, whose limit and key are set, will be decided soon. What takes time (memory: the
+  // bucket's line, far from the processor) may be begun, while the caller still fills the batch.
+  virtual void Expect(core::Operation& operation) noexcept { (void)operation; }
 
   // An estimate of the engine's time, for calendar boundaries.
   virtual EngineTime EstimateNow() const = 0;

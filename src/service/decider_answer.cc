@@ -85,14 +85,20 @@ void DeciderImpl::Decided(engine::Batch& batch, engine::Group& group) noexcept {
   }
 }
 
-bool DeciderImpl::Repeat(const Context& context, const Pending& pending, const engine::Group& group) {
-  if (pending.repeats == kMaxRepeats) return false;
-  if (group.result.state == engine::GroupState::kStale) {
+bool DeciderImpl::MayRepeat(const PublishedPolicy& used, int repeats, engine::GroupState state) {
+  if (repeats == kMaxRepeats) return false;
+  if (state == engine::GroupState::kStale) {
+    const uint64_t generation = used.generation;  // `used` may go with the policy at hand
     PolicyPointer newest = store_.Newest();
     if (newest->generation > policy_->generation) SetPolicy(std::move(newest));
-    if (context.policy != nullptr && context.policy->generation >= policy_->generation) return false;
+    if (generation >= policy_->generation) return false;
   }
   counters_.totals.repeats.Add(1);
+  return true;
+}
+
+bool DeciderImpl::Repeat(const Context& context, const Pending& pending, const engine::Group& group) {
+  if (!MayRepeat(*context.policy, pending.repeats, group.result.state)) return false;
   if (filling_ != nullptr && filling_->policy != policy_.get()) {
     filled_.push_back(std::exchange(filling_, nullptr));
   }
@@ -109,37 +115,37 @@ bool DeciderImpl::Repeat(const Context& context, const Pending& pending, const e
 void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group) {
   const engine::GroupState state = group.result.state;
   if (state == engine::GroupState::kConflict || state == engine::GroupState::kUnknownId) [[unlikely]] {
-    return AnswerUndecided(pending, group);
+    pending.receiver->Decided(pending.token, tl::unexpected<Error>(UndecidedError(*pending.request, state)));
+    return;
   }
+  Decision& decision = pending.request->into != nullptr ? *pending.request->into : decision_;
+  const LimitInfo* const infos = pending.ad_hoc != nullptr
+                                     ? &pending.ad_hoc->info
+                                     : static_cast<const PublishedPolicy*>(batch.policy.get())->limits.data();
+  ComposeGroup(*pending.request, infos, batch, group, decision);
+  pending.receiver->Decided(pending.token, &decision);
+}
+
+Error DeciderImpl::UndecidedError(const Request& request, engine::GroupState state) {
+  const std::string id = policy::Quoted(request.options.request_id);
+  if (state == engine::GroupState::kConflict) {
+    counters_.totals.conflicts.Add(1);
+    return {ErrorKind::kConflict, "request_id: another request was made as " + id};
+  }
+  return {ErrorKind::kNotFound, "request_id: nothing is kept under " + id};
+}
+
+void DeciderImpl::ComposeGroup(const Request& request, const LimitInfo* infos, engine::Batch& batch,
+                               engine::Group& group, Decision& decision) {
+  const engine::GroupState state = group.result.state;
   if (state == engine::GroupState::kStale || state == engine::GroupState::kStaleClock) [[unlikely]] {
     group.result.state = engine::GroupState::kUnavailable;
     group.result.reason = Reason::kStale;
   }
-  AnswerDecision(pending, batch, group);
-}
-
-void DeciderImpl::AnswerUndecided(const Pending& pending, engine::Group& group) {
-  const std::string id = policy::Quoted(pending.request->options.request_id);
-  if (group.result.state == engine::GroupState::kConflict) {
-    counters_.totals.conflicts.Add(1);
-    pending.receiver->Decided(pending.token,
-                              Fail(ErrorKind::kConflict, "request_id: another request was made as " + id));
-    return;
-  }
-  pending.receiver->Decided(pending.token,
-                            Fail(ErrorKind::kNotFound, "request_id: nothing is kept under " + id));
-}
-
-void DeciderImpl::AnswerDecision(const Pending& pending, engine::Batch& batch, const engine::Group& group) {
-  const Request& request = *pending.request;
   ComposeInput input;
   input.operations = batch.operations(group);
   input.result = &group.result;
-  if (pending.ad_hoc != nullptr) {
-    input.infos = &pending.ad_hoc->info;
-  } else {
-    input.infos = static_cast<const PublishedPolicy*>(batch.policy.get())->limits.data();
-  }
+  input.infos = infos;
   input.on_full = options_.on_full;
   input.partial = request.options.partial;
   if (group.result.replayed) [[unlikely]] {
@@ -149,9 +155,7 @@ void DeciderImpl::AnswerDecision(const Pending& pending, engine::Batch& batch, c
     if (!group.result.replayable) [[unlikely]]
       counters_.totals.not_replayable.Add(1);
   }
-  Decision& decision = request.into != nullptr ? *request.into : decision_;
   Compose(input, decision);
-  pending.receiver->Decided(pending.token, &decision);
 }
 
 void DeciderImpl::Detach(const Receiver& receiver) {

@@ -225,5 +225,50 @@ TEST_F(DeciderTest, AReceiverMaySubmitAndFlushWhileItIsCalled) {
   EXPECT_EQ(late_chain.remaining, (std::vector<int64_t>{5, 4, 3, 2}));
 }
 
+// --- the short way ---------------------------------------------------------------------------------------------
+
+TEST_F(DeciderTest, TheShortWayDecidesAsTheLongOne) {
+  Publish({MakeLimit("rpm", {"user"}, "10/min")});
+  Decision decision;
+  Request request = Ask(kUser42);
+  EXPECT_FALSE(decider().DecideNow(request, decision));
+  EXPECT_EQ(decision.remaining, 9);
+  EXPECT_EQ(answers_[Check(request)].remaining, 8);
+  EXPECT_FALSE(decider().DecideNow(Ask({}), decision));
+  EXPECT_TRUE(decision.limits.empty());
+  request.domain = "apo";
+  EXPECT_EQ(decider().DecideNow(request, decision)->kind, ErrorKind::kNotFound);
+  request.domain = "api";
+  request.options.cost = kMaxCost + 1;
+  EXPECT_EQ(decider().DecideNow(request, decision)->kind, ErrorKind::kInvalid);
+  EXPECT_EQ(metrics_.Totals().requests, 5u);
+  EXPECT_EQ(metrics_.Totals().invalid, 2u);
+  EXPECT_EQ(metrics_.Totals().unmatched, 1u);
+}
+
+TEST_F(DeciderTest, TheShortWayRepeatsWhatIsStaleAndNotForEver) {
+  Publish({MakeLimit("rpm", {"user"}, "10/min")});
+  decider();
+  store_.Publish(MakePolicy({MakeLimit("rpm", {"user"}, "20/min")}), session_,
+                 [](const Result<void>& done) { EXPECT_TRUE(done); });
+  const engine::GroupResult stale = {.state = engine::GroupState::kStale, .now = session_.now};
+  session_.script = {stale};
+  Decision decision;
+  EXPECT_FALSE(decider_->DecideNow(Ask(kUser42), decision));
+  EXPECT_EQ(decision.limit, 20);
+  session_.script = {stale};
+  EXPECT_FALSE(decider_->DecideNow(Ask(kUser42), decision));
+  EXPECT_EQ(decision.outcome, Outcome::kUnavailable);
+  EXPECT_EQ(decision.reason, Reason::kStale);
+  const engine::GroupResult moved = {.state = engine::GroupState::kStaleClock, .now = session_.now};
+  session_.script.assign(DeciderImpl::kMaxRepeats, moved);
+  EXPECT_FALSE(decider_->DecideNow(Ask(kUser42), decision));
+  EXPECT_EQ(decision.outcome, Outcome::kAllowed);
+  session_.script = {{.state = engine::GroupState::kConflict, .now = {}}};
+  Request request = Ask(kUser42);
+  request.options.request_id = "r";
+  EXPECT_EQ(decider_->DecideNow(request, decision)->kind, ErrorKind::kConflict);
+}
+
 }  // namespace
 }  // namespace penstock::service

@@ -216,16 +216,24 @@ DeciderImpl::Added DeciderImpl::Wrong(ErrorKind kind, std::string message) {
 
 void DeciderImpl::Add(Context& context) {
   Pending& pending = context.pending.back();
-  const Added added = pending.request->ad_hoc.has_value() ? AddAdHoc(context, pending)
-                                                          : AddMatches(context, *pending.request);
-  if (added == Added::kGroup) [[likely]]
-    return;
-  if (added == Added::kNothing) return AddImmediate(context, std::nullopt);
-  AddImmediate(context, std::move(error_));
+  const Added added = AddRequest(context, *pending.request, pending.ad_hoc);
+  if (added == Added::kGroup) [[likely]] {
+    if (pending.ad_hoc != nullptr) ad_hoc_.Use(*pending.ad_hoc);
+    context.batch.groups().back().token = MakeToken(context.number, context.pending.size() - 1);
+  } else if (added == Added::kNothing) {
+    AddImmediate(context, std::nullopt);
+  } else {
+    AddImmediate(context, std::move(error_));
+  }
 }
 
-DeciderImpl::Added DeciderImpl::AddAdHoc(Context& context, Pending& pending) {
-  const Request& request = *pending.request;
+DeciderImpl::Added DeciderImpl::AddRequest(Context& context, const Request& request,
+                                           AdHocCache::Entry*& ad_hoc) {
+  return request.ad_hoc.has_value() ? AddAdHoc(context, request, ad_hoc) : AddMatches(context, request);
+}
+
+DeciderImpl::Added DeciderImpl::AddAdHoc(Context& context, const Request& request,
+                                         AdHocCache::Entry*& ad_hoc) {
   AdHocCache::Entry* entry = ad_hoc_.Newest(*request.ad_hoc);
   if (entry == nullptr) [[unlikely]] {
     const uint64_t compiled = ad_hoc_.compiled();
@@ -236,8 +244,7 @@ DeciderImpl::Added DeciderImpl::AddAdHoc(Context& context, Pending& pending) {
   }
   const std::optional<Payment> payment = PaymentFor(entry->limit, request);
   if (!payment) return Added::kNothing;
-  ad_hoc_.Use(*entry);
-  pending.ad_hoc = entry;
+  ad_hoc = entry;
   AddGroup(context, request, entry->limit.domain);
   AddOperation(context, entry->limit, std::span(&request.ad_hoc_key, 1), payment->cost, payment->unit);
   return Added::kGroup;
@@ -314,7 +321,6 @@ void DeciderImpl::AddGroup(Context& context, const Request& request, std::string
   group.options.force = options.force;
   group.options.partial = options.partial;
   group.domain = domain;
-  group.token = MakeToken(context.number, context.pending.size() - 1);
   if (options.request_id.empty() || request.look || request.mode == engine::Mode::kReset) [[likely]]
     return;
   group.request_id = options.request_id;
@@ -327,6 +333,7 @@ void DeciderImpl::AddOperation(Context& context, const core::Limit& limit,
   core::Operation& operation = context.batch.AddOperationInPlace(limit, key);
   operation.cost = cost;
   operation.unit = unit;
+  session_.Expect(operation);
   if (core::IsCalendar(limit.params.window)) [[unlikely]]
     operation.boundaries = Boundaries(context, limit);
 }

@@ -47,6 +47,11 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   void Flush() override;
   void Detach(const Receiver& receiver) override;
 
+  // For engines that answer inline (no timeout): decides one request at once, without a receiver. It need not say
+  // `stable`, and `into` is not used. An error is the caller's mistake, as a receiver hears it; null: decided.
+  // Not while a Flush is under way.
+  std::optional<Error> DecideNow(const Request& request, Decision& decision);
+
   // A policy older than the one at hand is ignored.
   void SetPolicy(PolicyPointer policy) override;
   const PublishedPolicy& policy() const { return *policy_; }
@@ -83,6 +88,11 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
     std::optional<EngineTime> estimate;  // of the engine's clock, once a limit needed it
   };
 
+  // Whoever decides inline looks at the groups when Decide has returned.
+  struct NoSink final : engine::Sink {
+    void Decided(engine::Batch&, engine::Group&) noexcept override {}
+  };
+
   void Decided(engine::Batch& batch, engine::Group& group) noexcept override;
 
   Context& Open();
@@ -93,7 +103,8 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   // These are about the last element of context.pending.
   void Add(Context& context);
   void AddImmediate(Context& context, std::optional<Error> error);
-  Added AddAdHoc(Context& context, Pending& pending);
+  Added AddRequest(Context& context, const Request& request, AdHocCache::Entry*& ad_hoc);
+  Added AddAdHoc(Context& context, const Request& request, AdHocCache::Entry*& ad_hoc);
   Added AddMatches(Context& context, const Request& request);
   void AddGroup(Context& context, const Request& request, std::string_view domain);
   void AddOperation(Context& context, const core::Limit& limit, std::span<const std::string_view> key,
@@ -108,9 +119,14 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   void Decide(Context& context);
   void AnswerImmediates(Context& context);
   void AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group);
-  void AnswerUndecided(const Pending& pending, engine::Group& group);
-  void AnswerDecision(const Pending& pending, engine::Batch& batch, const engine::Group& group);
   bool Repeat(const Context& context, const Pending& pending, const engine::Group& group);
+  // Whether to repeat a stale group; fetches the newest policy where that is what is stale.
+  bool MayRepeat(const PublishedPolicy& used, int repeats, engine::GroupState state);
+  // Of a group that is kConflict or kUnknownId.
+  Error UndecidedError(const Request& request, engine::GroupState state);
+  // Puts the decision together and counts it.
+  void ComposeGroup(const Request& request, const LimitInfo* infos, engine::Batch& batch,
+                    engine::Group& group, Decision& decision);
 
   // Constant after construction.
   engine::EngineSession& session_;
@@ -138,6 +154,8 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   Context* filling_ = nullptr;
   bool deciding_ = false;  // inside Flush or Decided: a nested Flush only asks for another round
   bool flush_wanted_ = false;
+  Context now_;  // DecideNow's own
+  NoSink no_sink_;
   Decision decision_;
   Error error_;                         // of the last Added::kWrong
   std::shared_ptr<DeciderImpl*> self_;  // null inside once this is gone: posted tasks look there

@@ -62,12 +62,17 @@ void MemorySession::Decide(Batch& batch, SteadyTime, Sink& sink) noexcept {
   }
 }
 
+void MemorySession::Expect(core::Operation& operation) noexcept {
+  const Hash128 key = engine_.hash_key_.HashParts(operation.key);
+  operation.name = SlotName(Combine(BindingOf(*operation.limit).identity, key));
+  operation.named = true;
+  table_.Prefetch(operation.name);
+}
+
 void MemorySession::Name(std::span<core::Operation> operations) {
   for (size_t i = 0; i < operations.size(); ++i) {
-    const core::Operation& operation = operations[i];
-    const Hash128 key = engine_.hash_key_.HashParts(operation.key);
-    names_[i] = SlotName(Combine(BindingOf(*operation.limit).identity, key));
-    table_.Prefetch(names_[i]);
+    if (!operations[i].named) Expect(operations[i]);
+    names_[i] = operations[i].name;
   }
 }
 

@@ -21,6 +21,7 @@ class MemorySession final : public EngineSession {
   explicit MemorySession(MemoryEngine& engine) : engine_(engine), table_(*engine.table_) {}
 
   void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept override;
+  void Expect(core::Operation& operation) noexcept override;
   EngineTime EstimateNow() const override { return engine_.Now(); }
   void Register(std::span<core::Limit* const> limits, std::function<void(Result<void>)> done) override;
   void BindAdHoc(core::Limit& limit) override;
