@@ -184,10 +184,19 @@ void Compiler::CompileLimit(const LimitDefinition& limit, Work& work) {
 const RuleSet& Compiler::CompileOverrides(const LimitDefinition& limit, const core::Limit& base, Work& work) {
   const std::string& file = work.definition.file;
   RuleSet& set = work.domain.overrides.emplace_back();
+  // Of the limit only what its rate is compiled from: not its overrides, of which there may be many.
+  LimitDefinition plain;
+  plain.name = limit.name;
+  plain.rate = limit.rate;
+  plain.burst = limit.burst;
+  plain.permits = limit.permits;
+  plain.lease = limit.lease;
+  plain.algorithm = limit.algorithm;
+  plain.window = limit.window;
   for (const OverrideDefinition& change : limit.overrides) {
     if (change.broken || !CheckOverride(limit, change, file, diagnostics_)) continue;
     // What an override does not say stays as the limit says it.
-    LimitDefinition effective = limit;
+    LimitDefinition effective = plain;
     if (change.rate) effective.rate = change.rate;
     if (change.burst) effective.burst = change.burst;
     if (change.permits) effective.permits = change.permits;
