@@ -2,8 +2,8 @@
 //
 //   match_bench [--rounds N]
 //
-// One limit and three limits on [user]; then policies of 10 to 100,000 limits, each with an exact match of its own,
-// asked at random and, beside it, asked for the same ten of them: what grows is the memory, not the search.
+// One limit and three limits on [user]; then policies of 10 to 100,000 limits, each with an exact match of its own, asked
+// for ten of them and for all of them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -103,11 +103,16 @@ int Run(int rounds) {
     std::printf("%zu limit(s) on [user]              %6.1f ns\n", count,
                 Measure(*Compile(limits), small, 1, rounds));
   }
+  // The same requests, so that only the number of limits differs; and requests for all of the limits, which are then
+  // mostly not in the processor's cache: what is added is the memory's time, not a search.
+  double ten = 0;
   for (const size_t count : {10, 1'000, 100'000}) {
     const auto policy = Compile(ExactLimits(count));
-    std::printf("%6zu exact limits, asked at random  %6.1f ns\n", count,
-                Measure(*policy, Requests(count), 2, rounds));
-    std::printf("%6zu exact limits, the same ten     %6.1f ns\n", count, Measure(*policy, small, 2, rounds));
+    const double same = Measure(*policy, small, 2, rounds);
+    const double all = Measure(*policy, Requests(count), 2, rounds);
+    if (count == 10) ten = same;
+    std::printf("%6zu exact limits: %6.1f ns, %.2f of ten's speed; asked for all of them %6.1f ns\n", count,
+                same, ten / same, all);
   }
   return 0;
 }

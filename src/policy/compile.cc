@@ -21,6 +21,7 @@ class Compiler {
   struct Work {
     const DomainDefinition& definition;
     Domain& domain;
+    std::vector<core::Limit*>& pointers;
     std::unordered_map<std::string, uint32_t> attributes;
     std::vector<std::string> attribute_names;
 
@@ -70,19 +71,17 @@ std::unique_ptr<Policy> Compiler::Run() {
   }
   if (diagnostics_.total() != errors_before) return nullptr;
   policy->domain_names_.Build(std::move(names));
-  for (const auto& domain : policy->domains_) {
-    for (core::Limit& limit : domain->limits) policy->limit_pointers_.push_back(&limit);
-  }
   return policy;
 }
 
 void Compiler::CompileDomain(const DomainDefinition& definition, Policy& policy) {
   Domain& domain = *policy.domains_.emplace_back(std::make_unique<Domain>());
   domain.name = definition.name;
-  Work work{definition, domain, {}, {}};
-  size_t count = 0;
-  for (const LimitDefinition& limit : definition.limits) count += 1 + limit.overrides.size();
-  domain.limits.reserve(count);
+  Work work{definition, domain, policy.limit_pointers_, {}, {}};
+  size_t overrides = 0;
+  for (const LimitDefinition& limit : definition.limits) overrides += limit.overrides.size();
+  domain.limits.reserve(definition.limits.size());
+  domain.override_limits.reserve(overrides);
   std::unordered_map<std::string_view, int> names;
   for (const LimitDefinition& limit : definition.limits) {
     const auto [at, added] = names.emplace(limit.name, limit.line);
@@ -158,6 +157,7 @@ void Compiler::CompileLimit(const LimitDefinition& limit, Work& work) {
   if (!params) return;
 
   core::Limit& made = work.domain.limits.emplace_back();
+  work.pointers.push_back(&made);
   made.domain = work.definition.name;
   made.name = limit.name;
   made.unit = limit.unit;
@@ -204,7 +204,8 @@ const RuleSet& Compiler::CompileOverrides(const LimitDefinition& limit, const co
     const auto compiled = CompileMatch(change.match, work);
     if (!params) continue;
 
-    core::Limit& made = work.domain.limits.emplace_back();
+    core::Limit& made = work.domain.override_limits.emplace_back();
+    work.pointers.push_back(&made);
     made.domain = base.domain;
     made.name = base.name;
     made.unit = base.unit;

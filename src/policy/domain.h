@@ -19,8 +19,9 @@ class Domain {
   NameTable attributes;
   RuleSet rules;                 // one a limit
   size_t max_address_parts = 0;  // of one limit's key
-  // Overrides stand behind their limit. Reserved before the first is added: none may move.
-  std::vector<core::Limit, HugeAllocator<core::Limit>> limits;
+  // Reserved before the first is added: none may move.
+  std::vector<core::Limit, HugeAllocator<core::Limit>> limits;  // one a rule, in order
+  std::vector<core::Limit, HugeAllocator<core::Limit>> override_limits;
   std::deque<CompiledMatcher> matchers;
   std::deque<RuleSet> overrides;  // the first that holds wins
 };

@@ -1,5 +1,6 @@
 // An allocator for arrays that are read at random and may be large: from two megabytes on they are aligned to huge pages
-// and the kernel is asked for those, so that a read that misses the cache does not miss the address translation too.
+// and the kernel is asked for those, so that a read that misses the cache does not miss the address translation too;
+// below that they are aligned to cache lines.
 #pragma once
 
 #include <sys/mman.h>
@@ -37,6 +38,7 @@ class HugeAllocator {
   friend bool operator==(const HugeAllocator&, const HugeAllocator&) { return true; }
 
  private:
+  static constexpr size_t kCacheLine = 64;
   static constexpr size_t kHugePage = size_t{2} << 20;
 };
 

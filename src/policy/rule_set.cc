@@ -10,10 +10,17 @@
 namespace penstock::policy {
 namespace {
 
-// Records beyond this are unlikely to be in a core's own cache.
-constexpr size_t kNearBytes = 512 * 1024;
+// With fewer rules all of it stays in the cache and asking for it early is in vain.
+constexpr size_t kFewRules = 1'000;
+// Records longer than this are not brought to one distance.
+constexpr size_t kMaxStrideLines = 2;
+// Free room, so that the first look nearly always decides.
+constexpr size_t kSlotsPerValue = 2;
 
-uint64_t HashValue(uint32_t attribute, std::string_view value) { return HashText(value, attribute + 1); }
+// What a value is filed under. Different values with one tag share a slot; their rules' conditions tell them apart.
+uint32_t TagOf(uint32_t attribute, std::string_view value) {
+  return static_cast<uint32_t>(HashText(value, attribute + 1) >> 32);
+}
 
 }  // namespace
 
@@ -22,18 +29,18 @@ class Crowd {
  public:
   void Count(const RuleCondition& condition) {
     for (const std::string& value : condition.matcher->exact_values())
-      ++counts_[HashValue(condition.attribute, value)];
+      ++counts_[TagOf(condition.attribute, value)];
   }
   uint64_t Of(const RuleCondition& condition) const {
     uint64_t total = 0;
     for (const std::string& value : condition.matcher->exact_values()) {
-      total += counts_.at(HashValue(condition.attribute, value));
+      total += counts_.at(TagOf(condition.attribute, value));
     }
     return total;
   }
 
  private:
-  std::unordered_map<uint64_t, uint32_t> counts_;
+  std::unordered_map<uint32_t, uint32_t> counts_;
 };
 
 void RuleSet::Add(const core::Limit* limit, const RuleSet* overrides,
@@ -95,10 +102,40 @@ const RuleCondition* RuleSet::Choose(const Pending& rule, const Crowd& crowd) co
   return best;
 }
 
+// Gives records the same distance where that costs little room, so that a limit's place follows from its record's.
+void RuleSet::LayOut() {
+  size_t longest = 0;
+  bool in_order = !pending_.empty();
+  const core::Limit* const first = in_order ? At(0).limit() : nullptr;
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    const size_t end = i + 1 < pending_.size() ? pending_[i + 1].place : words_.size();
+    longest = std::max(longest, end - pending_[i].place);
+    in_order = in_order && At(pending_[i].place).limit() == first + i;
+  }
+  constexpr size_t kLineWords = kLine / sizeof(uint64_t);
+  const size_t stride = (longest + kLineWords - 1) / kLineWords * kLineWords;
+  if (!in_order || stride > kMaxStrideLines * kLineWords || pending_.size() < kFewRules) {
+    words_.shrink_to_fit();
+    return;
+  }
+  decltype(words_) apart(pending_.size() * stride);
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    const size_t begin = pending_[i].place;
+    const size_t end = i + 1 < pending_.size() ? pending_[i + 1].place : words_.size();
+    std::copy(words_.begin() + static_cast<ptrdiff_t>(begin), words_.begin() + static_cast<ptrdiff_t>(end),
+              apart.begin() + static_cast<ptrdiff_t>(i * stride));
+  }
+  for (size_t i = 0; i < pending_.size(); ++i) pending_[i].place = static_cast<uint32_t>(i * stride);
+  words_ = std::move(apart);
+  first_limit_ = first;
+  stride_words_ = static_cast<uint32_t>(stride);
+}
+
 void RuleSet::Build() {
+  LayOut();
   Crowd crowd;
   for (const RuleCondition& condition : conditions_) crowd.Count(condition);
-  std::unordered_map<uint64_t, std::vector<uint32_t>> filed;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> filed;
   for (const Pending& rule : pending_) {
     const RuleCondition* best = Choose(rule, crowd);
     if (best == nullptr) {
@@ -109,22 +146,20 @@ void RuleSet::Build() {
       attributes_.push_back(best->attribute);
     }
     for (const std::string& value : best->matcher->exact_values()) {
-      auto& list = filed[HashValue(best->attribute, value)];
+      auto& list = filed[TagOf(best->attribute, value)];
       if (list.empty() || list.back() != rule.place) list.push_back(rule.place);
     }
   }
   conditions_ = {};
   pending_ = {};
-  words_.shrink_to_fit();
-  large_ = words_.size() * sizeof(words_[0]) > kNearBytes;
   if (filed.empty()) return;
   size_t capacity = 8;
-  while (capacity < 2 * filed.size()) capacity *= 2;
+  while (capacity < kSlotsPerValue * filed.size()) capacity *= 2;
   slots_.assign(capacity, Slot{});
-  for (const auto& [hash, list] : filed) {
-    size_t at = hash & (capacity - 1);
+  for (const auto& [tag, list] : filed) {
+    size_t at = tag & (capacity - 1);
     while (slots_[at].rule != kEmpty) at = (at + 1) & (capacity - 1);
-    slots_[at].tag = static_cast<uint32_t>(hash >> 32);
+    slots_[at].tag = tag;
     if (list.size() == 1) {
       slots_[at].rule = list[0];
       continue;
@@ -137,6 +172,7 @@ void RuleSet::Build() {
 
 void RuleSet::Append(const Slot& slot, std::vector<uint32_t>& found) const {
   if (slot.rule < kList) {
+    if (first_limit_ != nullptr) Prefetch(slot.rule);
     found.push_back(slot.rule);
     return;
   }
@@ -150,17 +186,17 @@ void RuleSet::Find(const std::string_view* values, std::vector<uint32_t>& found)
   for (const uint32_t attribute : attributes_) {
     const std::string_view value = values[attribute];
     if (value.data() == nullptr) continue;
-    const uint64_t hash = HashValue(attribute, value);
-    const auto tag = static_cast<uint32_t>(hash >> 32);
+    const uint32_t tag = TagOf(attribute, value);
     // Ends: at least half of the slots are free.
-    for (size_t at = hash & mask; slots_[at].rule != kEmpty; at = (at + 1) & mask) {
+    for (size_t at = tag & mask; slots_[at].rule != kEmpty; at = (at + 1) & mask) {
       if (slots_[at].tag != tag) continue;
       Append(slots_[at], found);
       ++sources;
+      break;
     }
   }
-  // Two slots may name the same rule when tags collide.
   if (sources < 2) return;
+  // Two attributes' values may share a tag, and with it their rules.
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
 }
