@@ -106,6 +106,7 @@ TEST(Group, TheWorstEnforcedOutcomeIsTheGroups) {
     operation.verdict.outcome = Outcome::kAllowed;
   }
   EXPECT_EQ(GroupOutcome({}), Outcome::kAllowed);
+  EXPECT_EQ(DecideGroup({}, {}, kStart), GroupStatus::kDecided);
   EXPECT_EQ(GroupOutcome(operations), Outcome::kAllowed);
   operations[2].verdict.outcome = Outcome::kUnavailable;
   EXPECT_EQ(GroupOutcome(operations), Outcome::kUnavailable);

@@ -12,13 +12,6 @@ constexpr Micros kTicks[] = {{1}, {1'000}, {1'000'000}};  // finest first
 constexpr int64_t kMaxWaitMicros = 60'000'000;            // what max_wait may reserve (rule E8)
 constexpr int64_t kDayMicros = 86'400'000'000;
 
-// a * b, or a number above kMaxExact where that is too large.
-int64_t BoundedProduct(int64_t a, int64_t b) {
-  int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) return kMaxExact + 1;
-  return product;
-}
-
 Micros NominalPeriod(WindowKind kind) {
   switch (kind) {
     case WindowKind::kDay:
@@ -43,7 +36,7 @@ Result<LimitParams> CompileBucket(LimitParams params, int64_t burst) {
     params.unit_cost = ticks / divisor;
     const int64_t full = BoundedProduct(burst, params.unit_cost);
     const int64_t reserved = BoundedProduct(params.drain, kMaxWaitMicros / tick.count);
-    if (full > kMaxExact || reserved > kMaxExact - full) continue;
+    if (reserved > kMaxExact - full) continue;
     if (CeilDiv(full, params.drain) > kMaxSpanMicros / tick.count) {
       return Invalid("burst takes more than 142 years to refill at this rate");
     }

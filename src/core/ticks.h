@@ -16,6 +16,12 @@ constexpr int64_t CeilDiv(int64_t dividend, int64_t divisor) {
   return dividend / divisor + (dividend % divisor != 0 ? 1 : 0);
 }
 
+// a * b; any number above kMaxExact stands for one that is too large.
+constexpr int64_t BoundedProduct(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kMaxExact + 1 : product;
+}
+
 // A tick is 1 us, 1 ms or 1 s: written out so that the compiler divides by constants.
 constexpr int64_t TickIndex(int64_t us, Micros tick) {
   if (tick.count == 1) [[likely]]

@@ -33,11 +33,8 @@ bool TokenBucket::Adjust(const Scene& scene, const Charge& charge, int64_t delta
   AddDebt(params, charge.cost, left);
   const int64_t elapsed =
       TickIndex(Later(edit.state.stamp, charge.at).us, params.tick) - TickIndex(charge.at.us, params.tick);
-  int64_t drained = 0;
-  const bool all = __builtin_mul_overflow(params.drain, elapsed, &drained) || drained >= left;
-  left = all ? 0 : left - drained;
-  int64_t asked = 0;
-  if (!__builtin_mul_overflow(-delta, params.unit_cost, &asked)) left = std::min(left, asked);
+  left = std::max<int64_t>(0, left - BoundedProduct(params.drain, elapsed));
+  left = std::min(left, BoundedProduct(-delta, params.unit_cost));
   const int64_t back = std::min(left, edit.state.value);
   if (back == 0) return false;
   edit.state.value -= back;

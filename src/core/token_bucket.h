@@ -3,6 +3,7 @@
 // floor(stamp / tick). Full bucket = no debt = absent.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/algorithm.h"
@@ -27,9 +28,7 @@ struct TokenBucket {
     if (scene.now <= edit.state.stamp) return;  // a clock that stepped back: no time has passed (rule E5)
     const int64_t elapsed =
         TickIndex(scene.now.us, stored.tick) - TickIndex(edit.state.stamp.us, stored.tick);
-    int64_t drained = 0;
-    const bool all = __builtin_mul_overflow(stored.drain, elapsed, &drained) || drained >= edit.state.value;
-    edit.state.value = all ? 0 : edit.state.value - drained;
+    edit.state.value = std::max<int64_t>(0, edit.state.value - BoundedProduct(stored.drain, elapsed));
     edit.state.stamp = scene.now;
   }
 
@@ -55,8 +54,8 @@ struct TokenBucket {
 
   // Adds `cost` tokens of debt; true when the debt had to be held at MaxDebt.
   static bool AddDebt(const LimitParams& params, int64_t cost, int64_t& debt) {
-    int64_t units = 0;
-    if (!__builtin_mul_overflow(cost, params.unit_cost, &units) && units <= kMaxExact - debt) [[likely]] {
+    const int64_t units = BoundedProduct(cost, params.unit_cost);
+    if (units <= kMaxExact - debt) [[likely]] {
       debt += units;
       return false;
     }
