@@ -42,6 +42,7 @@ struct CommandSpec {
   uint32_t first_key;     // position of the key, 0 where there is none
   bool writes;
   std::string_view summary;
+  std::string_view usage = {};  // the arguments as a person reads them, [optional] ones in brackets
 
   bool decides() const { return id <= CommandId::kHolders; }
   bool before_auth() const {

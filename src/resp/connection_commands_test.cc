@@ -253,6 +253,9 @@ TEST(Connection, CommandDescribesEveryCommandInBothVersions) {
     EXPECT_EQ(doc[2].type, maps ? ReplyType::kMap : ReplyType::kArray);
     const std::string one = talk("COMMAND DOCS ping nope");
     EXPECT_EQ(Nodes(parser, one)[0].children, 2u);
+    EXPECT_NE(one.find(maps ? "%3\r\n$4\r\nname\r\n$7\r\nmessage" : "*6\r\n$4\r\nname\r\n$7\r\nmessage"),
+              std::string::npos)
+        << one;
     const std::string two = talk("COMMAND INFO PEN.RENEW nope");
     const auto some = Nodes(parser, two);
     EXPECT_EQ(some[0].children, 2u);

@@ -35,15 +35,47 @@ void WriteCommandInfo(const CommandSpec& spec, Writer& writer) {
   writer.Array(0);  // subcommands
 }
 
+// The next argument of a usage, taken from its front: a word, or what stands in brackets.
+std::string_view TakeArgument(std::string_view& usage) {
+  size_t end = usage.front() == '[' ? usage.find(']') + 1 : usage.find(' ');
+  end = std::min(end, usage.size());
+  const std::string_view argument = usage.substr(0, end);
+  usage.remove_prefix(std::min(end + 1, usage.size()));
+  return argument;
+}
+
+// So that redis-cli shows them while one types.
+void WriteArguments(std::string_view usage, Writer& writer) {
+  size_t count = 0;
+  for (std::string_view left = usage; !left.empty(); ++count) TakeArgument(left);
+  writer.Array(count);
+  while (!usage.empty()) {
+    std::string_view argument = TakeArgument(usage);
+    const bool optional = argument.front() == '[';
+    if (optional) argument = argument.substr(1, argument.size() - 2);
+    writer.Map(optional ? 3 : 2);
+    writer.Bulk("name");
+    writer.Bulk(argument);
+    writer.Bulk("type");
+    writer.Bulk("string");
+    if (!optional) continue;
+    writer.Bulk("flags");
+    writer.Array(1);
+    writer.Simple("optional");
+  }
+}
+
 void WriteDocs(const CommandSpec& spec, Writer& writer) {
   writer.Bulk(spec.name);
-  writer.Map(3);
+  writer.Map(4);
   writer.Bulk("summary");
   writer.Bulk(spec.summary);
   writer.Bulk("since");
   writer.Bulk("0.1.0");  // Penstock's first version, which had them all
   writer.Bulk("group");
   writer.Bulk(spec.decides() ? "generic" : "connection");
+  writer.Bulk("arguments");
+  WriteArguments(spec.usage, writer);
 }
 
 void WriteNames(Writer& writer) {

@@ -121,7 +121,7 @@ class RedisCli(harness.TestCase):
         terminal.type("client setname me")
         self.assertIn("OK", terminal.prompt())
         terminal.type("help cl.throttle")
-        terminal.prompt()
+        self.assertIn("key max_burst count period [quantity]", terminal.prompt())
         self.assertEqual(terminal.close(), 0)
 
 
