@@ -37,7 +37,9 @@ Part Unasked(std::string name, core::OnFailure on_failure) {
 
 class Composer {
  public:
-  explicit Composer(const std::vector<Part>& parts) {
+  explicit Composer(std::vector<Part>&& parts) : kept_(std::move(parts)) { Fill(kept_); }
+  explicit Composer(const std::vector<Part>& parts) { Fill(parts); }  // whose names must outlive the decision
+  void Fill(const std::vector<Part>& parts) {
     limits_.resize(parts.size());
     for (size_t i = 0; i < parts.size(); ++i) {
       limits_[i].shadow = parts[i].shadow;
@@ -69,6 +71,7 @@ class Composer {
   std::vector<core::Operation> operations_;
 
  private:
+  std::vector<Part> kept_;
   std::vector<core::Limit> limits_;
   std::vector<LimitInfo> infos_;
 };
