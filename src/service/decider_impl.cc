@@ -1,7 +1,7 @@
 #include "service/decider_impl.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstring>
 #include <utility>
 
 #include "service/names.h"
@@ -56,7 +56,7 @@ class Packer {
   }
   std::string_view Text(std::string_view from) {
     char* to = reinterpret_cast<char*>(at_);
-    std::copy(from.begin(), from.end(), to);
+    if (!from.empty()) std::memcpy(to, from.data(), from.size());
     at_ += from.size();
     return {to, from.size()};
   }
@@ -67,8 +67,9 @@ class Packer {
 
 size_t TextBytes(const Request& request) {
   const CheckOptions& options = request.options;
-  size_t bytes = request.domain.size() + request.ad_hoc_key.size() + request.only_limit.size() +
-                 options.request_id.size() + options.holder.size();
+  size_t bytes = options.request_id.size() + options.holder.size() +
+                 (request.ad_hoc.has_value() ? request.ad_hoc_key.size()
+                                             : request.domain.size() + request.only_limit.size());
   for (const Attribute& attribute : request.attributes)
     bytes += attribute.name.size() + attribute.value.size();
   for (const UnitCost& cost : options.costs) bytes += cost.unit.size();
@@ -185,23 +186,27 @@ void DeciderImpl::Release(Context& context) {
 const Request* DeciderImpl::Keep(Context& context, const Request& request) {
   static_assert(std::is_trivially_destructible_v<Request> && alignof(Request) <= alignof(std::string_view));
   static_assert(sizeof(Request) % alignof(Attribute) == 0 && alignof(Attribute) == alignof(UnitCost));
-  std::byte* room = context.batch.Allocate(sizeof(Request) + request.attributes.size_bytes() +
-                                           request.options.costs.size_bytes() + TextBytes(request));
-  auto* copy = new (room) Request(request);
+  const CheckOptions& options = request.options;
+  std::byte* const room = context.batch.Allocate(sizeof(Request) + request.attributes.size_bytes() +
+                                                 options.costs.size_bytes() + TextBytes(request));
+  auto* const copy = new (room) Request(request);
   Packer packer(room + sizeof(Request));
   const std::span<Attribute> attributes = packer.Array(request.attributes);
-  const std::span<UnitCost> costs = packer.Array(request.options.costs);
+  const std::span<UnitCost> costs = packer.Array(options.costs);
   for (Attribute& attribute : attributes) {
     attribute = {packer.Text(attribute.name), packer.Text(attribute.value)};
   }
   for (UnitCost& cost : costs) cost.unit = packer.Text(cost.unit);
   copy->attributes = attributes;
   copy->options.costs = costs;
-  copy->domain = packer.Text(request.domain);
-  copy->ad_hoc_key = packer.Text(request.ad_hoc_key);
-  copy->only_limit = packer.Text(request.only_limit);
-  copy->options.request_id = packer.Text(request.options.request_id);
-  copy->options.holder = packer.Text(request.options.holder);
+  if (request.ad_hoc.has_value()) {
+    copy->ad_hoc_key = packer.Text(request.ad_hoc_key);
+  } else {
+    copy->domain = packer.Text(request.domain);
+    if (!request.only_limit.empty()) copy->only_limit = packer.Text(request.only_limit);
+  }
+  if (!options.request_id.empty()) copy->options.request_id = packer.Text(options.request_id);
+  if (!options.holder.empty()) copy->options.holder = packer.Text(options.holder);
   return copy;
 }
 
