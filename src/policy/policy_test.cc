@@ -120,6 +120,39 @@ TEST(Policy, OverridesChangeTheParametersAndSometimesTheIdentity) {
   EXPECT_EQ(built.policy->limits().size(), 4u);
 }
 
+// Far more than one compares one by one: each finds its own, and the first of two wins.
+TEST(Policy, ManyLimitsAndManyOverrides) {
+  constexpr int kMany = 20'000;
+  std::vector<LimitDefinition> limits;
+  for (int i = 0; i < kMany; ++i) {
+    limits.push_back(MakeLimit("l" + std::to_string(i), {"user"}, "1/s"));
+    limits.back().match = {Equals("path", "/p/" + std::to_string(i))};
+  }
+  limits.push_back(MakeLimit("long", {"user"}, "1/s"));
+  limits.back().match = {Equals("path", std::string(1'000, 'x'))};
+  limits.push_back(MakeLimit("partners", {"user"}, "1/s"));
+  for (int i = 0; i < kMany; ++i) {
+    const Rate rate{core::RateKind::kFinite, 2 + i, Seconds(1)};
+    limits.back().overrides.push_back({{Equals("user", "u" + std::to_string(i))}, rate, {}, {}, 0});
+  }
+  limits.back().overrides.push_back({{Glob("user", "*")}, ParseRate("0").value(), {}, {}, 0});
+  limits.back().overrides.push_back({{Equals("user", "late")}, ParseRate("9/s").value(), {}, {}, 0});
+  Built built(std::move(limits));
+  EXPECT_EQ(built.Match({{"path", "/p/0"}, {"user", "a"}}), "l0(a) partners(a)");
+  EXPECT_EQ(built.Match({{"path", "/p/19999"}, {"user", "a"}}), "l19999(a) partners(a)");
+  EXPECT_EQ(built.Match({{"path", std::string(1'000, 'x')}, {"user", "a"}}), "long(a) partners(a)");
+  EXPECT_EQ(built.Match({{"path", "/p/20000"}, {"user", "a"}}), "partners(a)");
+  const auto count_for = [&](std::string_view user) {
+    MatchScratch scratch;
+    const Attribute attributes[] = {{"user", user}};
+    EXPECT_TRUE(built.policy->Match(*built.policy->FindDomain("api"), attributes, scratch));
+    return scratch.matches.at(0).limit->params.count;
+  };
+  EXPECT_EQ(count_for("u0"), 2);
+  EXPECT_EQ(count_for("u19999"), 20'001);
+  EXPECT_EQ(count_for("late"), 0);
+}
+
 TEST(Policy, AddressesAreNormalisedAndMasked) {
   LimitDefinition limit = MakeLimit("login", {}, "5/min");
   limit.key.push_back({.attribute = "ip", .address = true, .mask4 = 32, .mask6 = 64});
