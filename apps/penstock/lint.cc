@@ -12,18 +12,18 @@
 namespace penstock::app {
 namespace {
 
-int PrintErrors(const policy::Diagnostics& diagnostics, bool json) {
-  if (json) {
-    std::printf("%s\n", policy::ErrorsJson(diagnostics).c_str());
-  } else {
-    std::fprintf(stderr, "%s\n", diagnostics.Text().c_str());
-  }
-  return kExitUsage;
-}
-
 void Print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   if (!text.ends_with('\n')) std::fputc('\n', stdout);
+}
+
+int PrintErrors(const policy::Diagnostics& diagnostics, bool json) {
+  if (json) {
+    Print(policy::ErrorsJson(diagnostics));
+  } else {
+    std::fputs(diagnostics.Text().c_str(), stderr);
+  }
+  return kExitUsage;
 }
 
 }  // namespace
@@ -41,11 +41,8 @@ int RunLint(const LintFlags& flags) {
   }
   const policy::LintReport report =
       policy::Lint(loaded->definition, *loaded->policy, before ? &before->definition : nullptr);
-  for (const policy::Diagnostic& warning : diagnostics.warnings()) {
-    std::fprintf(stderr, "%s\n", warning.Text().c_str());
-  }
   Print(flags.json ? policy::LintJson(report) : policy::LintText(report));
-  return report.HasFindings() || !diagnostics.warnings().empty() ? kExitDenied : kExitFine;
+  return report.HasFindings() ? kExitDenied : kExitFine;
 }
 
 }  // namespace penstock::app

@@ -200,6 +200,7 @@ void Server::ReloadPolicy() {
   if (reloaded.state == State::kLoaded) {
     if (const Result<void> published = PublishPolicy(std::move(reloaded.policy)); !published) {
       fine = false;
+      source_.Reject();
       text = "policy not reloaded, the last good one stays: " + published.error().message;
     }
   }
