@@ -13,18 +13,6 @@ void Batch::NextChunk(size_t bytes) {
   ++current_;
 }
 
-void Batch::Clear() {
-  // Big keys are rare: what they took is given back, the ordinary chunks stay for the next call.
-  constexpr size_t kKeptChunks = 4;
-  if (chunks_.size() > kKeptChunks) [[unlikely]]
-    chunks_.resize(kKeptChunks);
-  groups_.clear();
-  operation_count_ = 0;
-  policy.reset();
-  // The first chunk is at hand at once: most calls need no other.
-  current_ = chunks_.empty() ? 0 : 1;
-  next_ = chunks_.empty() ? nullptr : chunks_.front().bytes.get();
-  end_ = chunks_.empty() ? nullptr : next_ + chunks_.front().capacity;
-}
+void Batch::DropChunks() { chunks_.resize(kKeptChunks); }
 
 }  // namespace penstock::engine

@@ -129,12 +129,23 @@ class Batch {
   std::span<core::Operation> operations(const Group& group) {
     return {operations_.data() + group.first, group.count};
   }
-  void Clear();
+  void Clear() {
+    groups_.clear();
+    operation_count_ = 0;
+    if (chunks_.size() > kKeptChunks) [[unlikely]]
+      DropChunks();
+    current_ = chunks_.empty() ? 0 : 1;
+    next_ = chunks_.empty() ? nullptr : chunks_[0].bytes.get();
+    end_ = chunks_.empty() ? nullptr : next_ + chunks_[0].capacity;
+    if (policy != nullptr) policy.reset();
+  }
 
   std::shared_ptr<const void> policy;  // held until the last group is done
 
  private:
   static constexpr size_t kChunkBytes = 16 * 1024;
+  // Big keys are rare: what they took is given back, the ordinary chunks stay for the next call.
+  static constexpr size_t kKeptChunks = 4;
   static constexpr size_t kAlignment = alignof(std::string_view);
   struct Chunk {
     std::unique_ptr<std::byte[]> bytes;
@@ -142,6 +153,7 @@ class Batch {
   };
   // Makes a chunk with that much room the current one.
   void NextChunk(size_t bytes);
+  void DropChunks();
 
   core::Operation& NewOperation(const core::Limit& limit, std::span<const std::string_view> key) {
     if (operation_count_ == operations_.size()) [[unlikely]]

@@ -246,13 +246,7 @@ void BucketTable::Put(Shard& shard, Slot& slot, bool fresh, const core::Operatio
     log.Apply(operation.edit);
   }
   slot.Set(value, Field(state.stamp.us), params);
-  Expect(shard, now.us + operation.verdict.reset_after.count);
-}
-
-void BucketTable::Expect(Shard& shard, int64_t idle_us) {
-  if (idle_us < shard.next_idle_us.load(std::memory_order_relaxed)) {
-    shard.next_idle_us.store(idle_us, std::memory_order_relaxed);
-  }
+  ExpectIdle(shard, now.us + operation.verdict.reset_after.count);
 }
 
 void BucketTable::Erase(const Hash128& name) {
@@ -287,7 +281,7 @@ bool BucketTable::Restore(const Hash128& name, uint32_t params, const core::Buck
   }
   params_->AddReference(params);
   shard.slots.Insert(name)->Set(value, state.stamp.us, params);
-  Expect(shard, core::IdleAt(limit, state).us);
+  ExpectIdle(shard, core::IdleAt(limit, state).us);
   return true;
 }
 

@@ -98,6 +98,12 @@ class BucketTable {
   // Both for the one operation whose slot was just looked up (null: absent). False when full.
   bool StoreOne(Shard& shard, Slot* slot, const Hash128& name, core::Operation& operation, EngineTime now);
   void Erase(const Hash128& name);
+  // A slot of the shard was written that will be idle at that instant.
+  static void ExpectIdle(Shard& shard, int64_t idle_us) {
+    if (idle_us < shard.next_idle_us.load(std::memory_order_relaxed)) {
+      shard.next_idle_us.store(idle_us, std::memory_order_relaxed);
+    }
+  }
 
   // Puts back a bucket from a snapshot; false when full. The record's state was checked by the caller.
   bool Restore(const Hash128& name, uint32_t params, const core::BucketState& state,
@@ -122,7 +128,6 @@ class BucketTable {
   // Gives back what the slot refers to.
   void Drop(Shard& shard, const Slot& slot);
   void EraseSlot(Shard& shard, Slot* slot);
-  static void Expect(Shard& shard, int64_t idle_us);
 
   const int shard_bits_;
   const uint64_t max_keys_;

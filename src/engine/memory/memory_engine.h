@@ -73,9 +73,11 @@ class MemoryEngine final : public Engine {
     std::atomic<uint64_t> ids_not_kept{0};
   };
 
+  // Within what slots can hold, with room for the longest window ahead (until the year 2112).
   EngineTime Now() const {
-    const EngineTime now = clock_.Now();
-    return now.us < 0 ? EngineTime{0} : now;
+    constexpr int64_t kLatest = int64_t{1} << 52;
+    const int64_t now_us = clock_.Now().us;
+    return {now_us < 0 ? 0 : now_us > kLatest ? kLatest : now_us};
   }
 
   const MemoryOptions options_;

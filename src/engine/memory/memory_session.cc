@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/plain_bucket.h"
+
 namespace penstock::engine {
 namespace {
 
@@ -90,27 +92,61 @@ void MemorySession::DecideGroup(const Work& work) {
   return DecideAll(work);
 }
 
-// Most requests: one limit, no request id.
+// Most requests: one limit, no request id; and most of these are plain.
 void MemorySession::DecideOne(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
   core::Operation& operation = work.operations[0];
-  if (BindingOf(*operation.limit).params == ParamTable::kNone) [[unlikely]] {
+  const uint32_t params = BindingOf(*operation.limit).params;
+  if (params == ParamTable::kNone) [[unlikely]] {
     return Refuse(work, GroupState::kUnavailable, Reason::kFull);
   }
   Shard& shard = table_.shard(table_.ShardOf(work.names[0]));
   shard.lock.Lock();
+  if (core::IsPlain(operation.limit->params, work.group.options, operation.cost)) [[likely]] {
+    Slot* const slot = shard.slots.Find(work.names[0]);
+    if (slot == nullptr || slot->params() == params) [[likely]] {
+      DecidePlain(work, shard, slot, params);
+      shard.lock.Unlock();
+      return;
+    }
+  }
+  DecideOther(work, shard);
+  shard.lock.Unlock();
+}
+
+void MemorySession::DecidePlain(const Work& work, Shard& shard, Slot* slot, uint32_t params) {
+  core::Operation& operation = work.operations[0];
+  core::BucketState state;
+  if (slot != nullptr) state = {{slot->stamp()}, slot->value(), 0};
+  if (!core::DecidePlain(operation.limit->params, slot != nullptr, operation.cost, work.now, state,
+                         operation.verdict)) {
+    return;
+  }
+  shard.counters.saturated += operation.verdict.saturated;
+  if (slot != nullptr) [[likely]] {
+    slot->Set(state.value, state.stamp.us, params);
+    BucketTable::ExpectIdle(shard, work.now.us + operation.verdict.reset_after.count);
+    return;
+  }
+  operation.edit.state = state;
+  StoreOne(work, shard, nullptr);
+}
+
+void MemorySession::DecideOther(const Work& work, Shard& shard) {
+  core::Operation& operation = work.operations[0];
   Slot* const slot = table_.Look(shard, work.names[0], operation);
   const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
-  if (status == core::GroupStatus::kDecided) [[likely]] {
-    if (operation.edit.write && !table_.StoreOne(shard, slot, work.names[0], operation, work.now)) {
-      ++shard.counters.refused_full;
-      Refuse(work, GroupState::kUnavailable, Reason::kFull);
-    }
-    shard.counters.saturated += operation.verdict.saturated;
-  } else {
+  if (status != core::GroupStatus::kDecided) {
     shard.counters.stale += status == core::GroupStatus::kStale;
-    Finish(work, status);
+    return Finish(work, status);
   }
-  shard.lock.Unlock();
+  shard.counters.saturated += operation.verdict.saturated;
+  if (operation.edit.write) StoreOne(work, shard, slot);
+}
+
+void MemorySession::StoreOne(const Work& work, Shard& shard, Slot* slot) {
+  if (table_.StoreOne(shard, slot, work.names[0], work.operations[0], work.now)) return;
+  ++shard.counters.refused_full;
+  Refuse(work, GroupState::kUnavailable, Reason::kFull);
 }
 
 void MemorySession::DecideAll(const Work& work) {
