@@ -25,7 +25,7 @@ size_t AdHocCache::Bucket(const core::RateSpec& spec) {
 }
 
 Result<AdHocCache::Entry*> AdHocCache::Find(const core::RateSpec& spec) {
-  for (Entry* entry = buckets_[Bucket(spec)]; entry != nullptr; entry = entry->chain) {
+  for (Entry* entry = buckets_[Bucket(spec)]; entry != nullptr; entry = entry->chain_) {
     if (!Same(entry->spec, spec)) continue;
     Unlink(*entry);
     LinkNewest(*entry);
@@ -36,7 +36,7 @@ Result<AdHocCache::Entry*> AdHocCache::Find(const core::RateSpec& spec) {
   if (size_ == kEntries) DropOldest();
   Entry* entry = compiled->release();
   Entry*& head = buckets_[Bucket(spec)];
-  entry->chain = std::exchange(head, entry);
+  entry->chain_ = std::exchange(head, entry);
   LinkNewest(*entry);
   ++size_;
   return entry;
@@ -64,14 +64,14 @@ Result<std::unique_ptr<AdHocCache::Entry>> AdHocCache::Compile(const core::RateS
 }
 
 void AdHocCache::Unlink(Entry& entry) {
-  (entry.newer != nullptr ? entry.newer->older : newest_) = entry.older;
-  (entry.older != nullptr ? entry.older->newer : oldest_) = entry.newer;
+  (entry.newer_ != nullptr ? entry.newer_->older_ : newest_) = entry.older_;
+  (entry.older_ != nullptr ? entry.older_->newer_ : oldest_) = entry.newer_;
 }
 
 void AdHocCache::LinkNewest(Entry& entry) {
-  entry.newer = nullptr;
-  entry.older = newest_;
-  (newest_ != nullptr ? newest_->newer : oldest_) = &entry;
+  entry.newer_ = nullptr;
+  entry.older_ = newest_;
+  (newest_ != nullptr ? newest_->newer_ : oldest_) = &entry;
   newest_ = &entry;
 }
 
@@ -79,11 +79,11 @@ void AdHocCache::DropOldest() {
   Entry& entry = *oldest_;
   Unlink(entry);
   Entry** link = &buckets_[Bucket(entry.spec)];
-  while (*link != &entry) link = &(*link)->chain;  // ends: the entry stands in this chain
-  *link = entry.chain;
+  while (*link != &entry) link = &(*link)->chain_;  // ends: the entry stands in this chain
+  *link = entry.chain_;
   --size_;
-  entry.dropped = true;
-  if (entry.uses == 0) delete &entry;
+  entry.dropped_ = true;
+  if (entry.uses_ == 0) delete &entry;
 }
 
 }  // namespace penstock::service

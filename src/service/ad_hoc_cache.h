@@ -27,11 +27,11 @@ class AdHocCache {
 
    private:
     friend class AdHocCache;
-    uint32_t uses = 0;       // Use without Unuse yet: requests under way
-    bool dropped = false;    // no longer found; goes with its last use
-    Entry* chain = nullptr;  // next of the same hash
-    Entry* newer = nullptr;  // neighbours in the order of use
-    Entry* older = nullptr;
+    uint32_t uses_ = 0;       // Use without Unuse yet: requests under way
+    bool dropped_ = false;    // no longer found; goes with its last use
+    Entry* chain_ = nullptr;  // next of the same hash
+    Entry* newer_ = nullptr;  // neighbours in the order of use
+    Entry* older_ = nullptr;
   };
 
   // Both must outlive the cache.
@@ -46,9 +46,9 @@ class AdHocCache {
   }
   // The bound limit for the spec, or why there can be none. Valid until the next Find, or while in use.
   Result<Entry*> Find(const core::RateSpec& spec);
-  void Use(Entry& entry) { ++entry.uses; }
+  void Use(Entry& entry) { ++entry.uses_; }
   void Unuse(Entry& entry) {
-    if (--entry.uses == 0 && entry.dropped) [[unlikely]]
+    if (--entry.uses_ == 0 && entry.dropped_) [[unlikely]]
       delete &entry;
   }
 

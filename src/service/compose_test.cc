@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "service/names.h"
+
 namespace penstock::service {
 namespace {
 
@@ -35,6 +37,12 @@ Part Unasked(std::string name, core::OnFailure on_failure) {
   return {std::move(name), {.outcome = Outcome::kUnavailable}, false, on_failure};
 }
 
+// A Decision's names outlive the limits.
+std::string_view Lasting(const std::string& name) {
+  static LastingNames names;
+  return *names.Keep(name);
+}
+
 class Composer {
  public:
   explicit Composer(std::vector<Part>&& parts) : kept_(std::move(parts)) { Fill(kept_); }
@@ -46,7 +54,7 @@ class Composer {
       limits_[i].on_failure = parts[i].on_failure;
       limits_[i].number = static_cast<uint32_t>(i);
       limits_[i].params.capacity = 10;
-      infos_.push_back({parts[i].name, parts[i].unit, microseconds(60), 0});
+      infos_.push_back({Lasting(parts[i].name), Lasting(parts[i].unit), microseconds(60), 0});
       operations_.emplace_back();
       operations_.back().limit = &limits_[i];
       operations_.back().cost = 1;

@@ -45,7 +45,7 @@ void PolicyStore::Publish(std::shared_ptr<policy::Policy> policy, engine::Engine
   });
 }
 
-void PolicyStore::Announce(PolicyPointer published) {
+void PolicyStore::Announce(const PolicyPointer& published) {
   // Posted under the lock: a loop that leaves must not be posted to after RemoveLoop.
   MutexLock lock(mutex_);
   if (published->generation < newest_->generation) return;  // a later one was faster

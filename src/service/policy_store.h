@@ -64,7 +64,7 @@ class PolicyStore {
     std::shared_ptr<Seat> seat;
   };
   Result<std::shared_ptr<PublishedPolicy>> Prepare(std::shared_ptr<policy::Policy> policy);
-  void Announce(PolicyPointer published) EXCLUDES(mutex_);
+  void Announce(const PolicyPointer& published) EXCLUDES(mutex_);
 
   Metrics& metrics_;
   LastingNames names_;
