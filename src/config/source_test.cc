@@ -176,9 +176,9 @@ TEST_F(SourceTest, InAFolderADomainAndASectionStandOnce) {
   PolicySource source(folder_.string(), {});
   policy::Diagnostics diagnostics;
   ASSERT_FALSE(source.Load(diagnostics));
-  EXPECT_EQ(diagnostics.Text(), Path("b.yaml") + ":2: listen stands already in " + Path("a.yaml") + ":2\n" +
-                                    Path("b.yaml") + ":1: revision stands already in " + Path("a.yaml") +
-                                    ":1\n" + Path("b.yaml") + ":4: the domain \"d\" stands already in " +
+  EXPECT_EQ(diagnostics.Text(), Path("b.yaml") + ":1: revision stands already in " + Path("a.yaml") + ":1\n" +
+                                    Path("b.yaml") + ":2: listen stands already in " + Path("a.yaml") +
+                                    ":2\n" + Path("b.yaml") + ":4: the domain \"d\" stands already in " +
                                     Path("a.yaml") + ":4: a domain stands in one file, once\n");
 }
 

@@ -21,7 +21,12 @@ std::string Diagnostic::Text() const {
 
 void Diagnostics::Error(std::string_view file, int line, std::string message) {
   ++total_;
-  if (errors_.size() < kMaxErrors) errors_.push_back({std::string(file), line, std::move(message)});
+  if (errors_.size() == kMaxErrors) return;
+  // Behind the last of the same file that stands no later in it, so that a person reads from top to bottom though
+  // reading and compiling find things at different times.
+  auto place = errors_.end();
+  while (place != errors_.begin() && (place - 1)->file == file && (place - 1)->line > line) --place;
+  errors_.insert(place, {std::string(file), line, std::move(message)});
 }
 
 void Diagnostics::Warning(std::string_view file, int line, std::string message) {

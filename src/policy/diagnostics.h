@@ -30,7 +30,7 @@ class Diagnostics {
   void Warning(std::string_view file, int line, std::string message);
 
   bool ok() const { return total_ == 0; }
-  // At most kMaxErrors; `total` counts all.
+  // The first kMaxErrors that were found, by line within a file; `total` counts all.
   const std::vector<Diagnostic>& errors() const { return errors_; }
   const std::vector<Diagnostic>& warnings() const { return warnings_; }
   size_t total() const { return total_; }

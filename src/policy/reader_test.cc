@@ -253,11 +253,13 @@ domains:
       rate: 1/s
       match: {x: {cidr: nope}}
     - {name: c, rate: 5}
+    - {name: d, rate: 1/s, burst: x}
 )"),
             "1: unknown key \"revison\" in the file (did you mean revision?)\n"
             "5: rate: unknown unit \"sec\" (did you mean s?)\n"
             "8: \"nope\" is no network (e.g. 10.0.0.0/8 or 2001:db8::/32)\n"
-            "9: the rate 5 needs a period, e.g. 5/min (a count alone goes with calendar)\n");
+            "9: the rate 5 needs a period, e.g. 5/min (a count alone goes with calendar)\n"
+            "10: burst: \"x\" is no whole number\n");
   std::string many = "domains:\n  d:\n    limits:\n";
   for (int i = 0; i < 30; ++i) many += "    - {rate: x}\n";
   Diagnostics diagnostics;
