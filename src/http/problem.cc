@@ -39,8 +39,8 @@ void AppendProblem(std::string& out, const Problem& problem) {
   out += '}';
 }
 
-void WriteProblem(std::string& out, const ReplyShape& shape, const Problem& problem, std::string_view date) {
-  ResponseWriter writer(out, shape, problem.status, date);
+void WriteProblem(std::string& out, const ReplyShape& shape, const Problem& problem) {
+  ResponseWriter writer(out, shape, problem.status);
   writer.Header("Cache-Control", "no-store");
   AppendProblem(writer.BeginBody(kProblemType), problem);
   writer.EndBody();

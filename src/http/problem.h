@@ -34,7 +34,6 @@ struct Problem {
 void AppendProblem(std::string& out, const Problem& problem);
 
 // A whole response, never cached.
-void WriteProblem(std::string& out, const ReplyShape& shape, const Problem& problem,
-                  std::string_view date = {});
+void WriteProblem(std::string& out, const ReplyShape& shape, const Problem& problem);
 
 }  // namespace penstock::http

@@ -78,7 +78,7 @@ std::string_view ReasonPhrase(int status) {
   return found != std::end(kStatuses) && found->status == status ? found->reason : std::string_view();
 }
 
-ResponseWriter::ResponseWriter(std::string& out, const ReplyShape& shape, int status, std::string_view date)
+ResponseWriter::ResponseWriter(std::string& out, const ReplyShape& shape, int status)
     : out_(out), shape_(shape), status_(status) {
   if (status == 200) {
     out_ += "HTTP/1.1 200 OK\r\n";
@@ -89,7 +89,7 @@ ResponseWriter::ResponseWriter(std::string& out, const ReplyShape& shape, int st
     out_ += ReasonPhrase(status);
     out_ += "\r\n";
   }
-  if (!date.empty()) Header("Date", date);
+  if (!shape_.date.empty()) Header("Date", shape_.date);
   if (!shape_.keep_alive) {
     out_ += "Connection: close\r\n";
   } else if (shape_.http10) {

@@ -41,12 +41,12 @@ struct ReplyShape {
   bool head_only = false;  // the method was HEAD: all but the body
   bool keep_alive = true;
   bool http10 = false;
+  std::string_view date = {};  // the value of the Date header; empty: none
 };
 
 class ResponseWriter {
  public:
-  // `date`: the value of the Date header (AppendHttpDate, kept for a second by the caller), or empty for none.
-  ResponseWriter(std::string& out, const ReplyShape& shape, int status, std::string_view date = {});
+  ResponseWriter(std::string& out, const ReplyShape& shape, int status);
   ResponseWriter(const ResponseWriter&) = delete;
   ResponseWriter& operator=(const ResponseWriter&) = delete;
 

@@ -9,7 +9,7 @@ namespace {
 
 TEST(ResponseWriter, WritesHeadAndBody) {
   std::string out = "before";
-  ResponseWriter writer(out, {}, 200, "Sun, 06 Nov 1994 08:49:37 GMT");
+  ResponseWriter writer(out, {.date = "Sun, 06 Nov 1994 08:49:37 GMT"}, 200);
   EXPECT_TRUE(writer.Header("X-A", "b"));
   writer.Header("X-N", -5);
   writer.Body("text/plain", "hello");

@@ -40,7 +40,10 @@ ReplyTicket Session::OpenSlot(bool head_only, bool http10) {
 ReplyShape Session::ShapeOf(uint64_t slot) const {
   const SlotShape& shape = shapes_[slot & (shapes_.size() - 1)];
   const bool last = stopped_ && slot + 1 == slots_opened_to_;
-  return {.head_only = shape.head_only, .keep_alive = !last, .http10 = shape.http10};
+  return {.head_only = shape.head_only,
+          .keep_alive = !last,
+          .http10 = shape.http10,
+          .date = options_.date == nullptr ? std::string_view() : *options_.date};
 }
 
 Action Session::Next() {

@@ -43,6 +43,8 @@ struct SessionOptions {
   Limits limits;
   uint32_t max_in_flight = 1'000;            // requests of one connection whose answers are owed
   size_t max_pending_bytes = 1'024 * 1'024;  // answers a peer may leave unread before it is read no more
+  // What the Date header says (AppendHttpDate), kept true by the session's own thread; null: no such header.
+  const std::string* date = nullptr;
 };
 
 // Answer it. The request is complete, its body with it.

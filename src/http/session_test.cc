@@ -73,6 +73,24 @@ class SessionTest : public ::testing::Test {
   Session session_{options_};
 };
 
+TEST(Session, EveryAnswerHasTheDateOfItsMoment) {
+  std::string date = "Sun, 06 Nov 1994 08:49:37 GMT";
+  SessionOptions options;
+  options.date = &date;
+  Session session(options);
+  session.Open();
+  Give(session, Get("/") + "nonsense\r\n");
+  const ReplyTicket ticket = Take(session).ticket;
+  date = "Sun, 06 Nov 1994 08:49:38 GMT";
+  Text(session, ticket, "ok");
+  EXPECT_TRUE(std::holds_alternative<Close>(session.Next()));
+  const std::string sent = Sent(session);
+  const size_t refusal = sent.find("HTTP/1.1 400");
+  ASSERT_NE(refusal, std::string::npos) << sent;
+  EXPECT_LT(sent.find("Date: " + date), refusal) << sent;
+  EXPECT_NE(sent.find("Date: " + date, refusal), std::string::npos) << sent;
+}
+
 TEST_F(SessionTest, AnswersInlineAndAsksForMore) {
   EXPECT_TRUE(std::holds_alternative<NeedBytes>(session_.Next()));
   Give(session_, Get("/a") + Get("/b"));

@@ -9,12 +9,16 @@ namespace penstock::server {
 
 Worker::Worker(Shared& shared)
     : shared_(shared),
+      http_session_(shared.http_session),
       loop_(shared.clock),
       session_(shared.engine.OpenLoop(loop_, loop_)),
       decider_(shared.engine, *session_, loop_, shared.clock, shared.policies, shared.metrics.AddLoop(),
                shared.decider),
       http_(decider_, shared.clock, shared.http_api, shared.view),
-      resp_(decider_, shared.clock) {}
+      resp_(decider_, shared.clock) {
+  http_session_.date = &date_;
+  WriteDate();
+}
 
 Worker::~Worker() { Stop(); }
 
@@ -30,7 +34,7 @@ Result<void> Worker::ListenHttp(const net::Endpoint& endpoint) {
   net::ListenerOptions options;
   options.limits = shared_.http_limits;
   options.stats = &shared_.http_stats;
-  options.factory = [this] { return std::make_unique<HttpDriver>(shared_.http_session, http_); };
+  options.factory = [this] { return std::make_unique<HttpDriver>(http_session_, http_); };
   return Listen(endpoint, std::move(options));
 }
 
@@ -44,12 +48,24 @@ Result<void> Worker::ListenResp(const net::Endpoint& endpoint) {
   return Listen(endpoint, std::move(options));
 }
 
+void Worker::WriteDate() {
+  date_.clear();
+  http::AppendHttpDate(date_, shared_.clock.Now().us / 1'000'000);
+}
+
+void Worker::KeepDate() {
+  WriteDate();
+  const Micros to_next_second{1'000'000 - shared_.clock.Now().us % 1'000'000};
+  loop_.Schedule(shared_.clock.Steady() + to_next_second, [this] { KeepDate(); });
+}
+
 void Worker::Start() {
   thread_ = std::thread([this] { loop_.Run(); });
 }
 
 void Worker::Accept() {
   loop_.Post([this] {
+    KeepDate();
     for (const auto& listener : listeners_) listener->Start();
   });
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "api/server_view.h"
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "http/session.h"
 #include "net/endpoint.h"
 #include "net/listener.h"
 #include "net/loop.h"
@@ -80,8 +82,14 @@ class Worker {
 
  private:
   Result<void> Listen(const net::Endpoint& endpoint, net::ListenerOptions options);
+  // Writes the Date header anew, once a second; on the loop, or before it runs.
+  void WriteDate();
+  void KeepDate();
 
   Shared& shared_;
+  // The loop's: what every answer says.
+  std::string date_;
+  http::SessionOptions http_session_;  // the shared ones with our own date
   net::Loop loop_;
   const std::unique_ptr<engine::EngineSession> session_;
   service::DeciderImpl decider_;

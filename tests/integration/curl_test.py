@@ -91,6 +91,7 @@ class Check(CurlCase):
             '"shadow":false},'
             '{"name":"quiet","outcome":"allowed","limit":1,"remaining":0,"retry_after_ms":0,"reset_after_ms":60000,'
             '"shadow":true}]}'))
+        self.assertEqual(response.headers.pop("date"), "Thu, 01 Jan 2026 00:00:00 GMT")  # where the clock stands
         self.assertEqual(response.headers, {
             "content-type": "application/json", "content-length": str(len(response.body)), "cache-control": "no-store",
             "ratelimit-policy": '"per-user";q=20;w=12', "ratelimit": '"per-user";r=19;t=1',
@@ -315,6 +316,11 @@ class Mistakes(CurlCase):
                 self.expect_problem(self.check(body), 400, words)
         self.expect_problem(self.check(user("1", "nowhere")), 404, "nowhere")
         self.expect_problem(self.check(b" " * (1024 * 1024 + 1)), 413, "")
+
+    def test_a_refusal_has_a_date_too_and_it_goes_on(self):
+        self.assertEqual(self.check(b"{").headers["date"], "Thu, 01 Jan 2026 00:00:00 GMT")
+        self.clock.advance(86_400 * SECOND)
+        harness.wait_for(lambda: self.check(b"{").headers["date"] == "Fri, 02 Jan 2026 00:00:00 GMT")
 
     def test_paths_and_methods(self):
         self.expect_problem(self.curl("/v2/check"), 404, "no such path")
