@@ -19,8 +19,8 @@ inline bool IsPlain(const LimitParams& params, const GroupOptions& options, int6
 
 // Decides by the bucket's state and fills the verdict. True: the cost was charged, and `state` is to be stored.
 // Precondition: IsPlain.
-inline bool DecidePlain(const LimitParams& params, bool present, int64_t cost, EngineTime now,
-                        BucketState& state, Verdict& verdict) {
+[[gnu::always_inline]] inline bool DecidePlain(const LimitParams& params, bool present, int64_t cost,
+                                               EngineTime now, BucketState& state, Verdict& verdict) {
   const BucketView view{.present = present, .params = &params, .state = state};
   const Scene scene{params, now, nullptr, view};
   BucketEdit edit;

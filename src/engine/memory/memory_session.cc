@@ -53,11 +53,11 @@ void MemorySession::Decide(Batch& batch, SteadyTime, Sink& sink) noexcept {
     for (; done < end; ++done) {
       Group& group = groups[done];
       group.result = {.state = GroupState::kDecided, .now = now};
-      const Work work{group, batch.operations(group), names_.data() + (group.first - first), now};
+      const Hash128* const names = names_.data() + (group.first - first);
       if (group.count == 1 && group.mode == Mode::kCheck && group.request_id.empty()) [[likely]] {
-        DecideOne(work);
+        DecideOne(group, *batch.operations(group).data(), *names, now);
       } else {
-        DecideGroup(work);
+        DecideGroup({group, batch.operations(group), names, now});
       }
       sink.Decided(batch, group);
     }
@@ -93,60 +93,51 @@ void MemorySession::DecideGroup(const Work& work) {
 }
 
 // Most requests: one limit, no request id; and most of these are plain.
-void MemorySession::DecideOne(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
+void MemorySession::DecideOne(Group& group, core::Operation& operation, const Hash128& name,
+                              EngineTime now) NO_THREAD_SAFETY_ANALYSIS {
+  const core::Limit& limit = *operation.limit;
+  const uint32_t params = BindingOf(limit).params;
+  if (params == ParamTable::kNone || !core::IsPlain(limit.params, group.options, operation.cost))
+      [[unlikely]] {
+    return DecideOther({group, {&operation, 1}, &name, now});
+  }
+  Shard& shard = table_.shard(table_.ShardOf(name));
+  shard.lock.Lock();
+  Slot* const slot = shard.slots.Find(name);
+  if (slot == nullptr || slot->params() != params) [[unlikely]] {
+    shard.lock.Unlock();
+    return DecideOther({group, {&operation, 1}, &name, now});
+  }
+  core::BucketState state{{slot->stamp()}, slot->value(), 0};
+  if (core::DecidePlain(limit.params, true, operation.cost, now, state, operation.verdict)) {
+    slot->Set(state.value, state.stamp.us, params);
+    BucketTable::ExpectIdle(shard, now.us + operation.verdict.reset_after.count);
+    if (operation.verdict.saturated) [[unlikely]]
+      ++shard.counters.saturated;
+  }
+  shard.lock.Unlock();
+}
+
+void MemorySession::DecideOther(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
   core::Operation& operation = work.operations[0];
-  const uint32_t params = BindingOf(*operation.limit).params;
-  if (params == ParamTable::kNone) [[unlikely]] {
+  if (BindingOf(*operation.limit).params == ParamTable::kNone) {
     return Refuse(work, GroupState::kUnavailable, Reason::kFull);
   }
   Shard& shard = table_.shard(table_.ShardOf(work.names[0]));
   shard.lock.Lock();
-  if (core::IsPlain(operation.limit->params, work.group.options, operation.cost)) [[likely]] {
-    Slot* const slot = shard.slots.Find(work.names[0]);
-    if (slot == nullptr || slot->params() == params) [[likely]] {
-      DecidePlain(work, shard, slot, params);
-      shard.lock.Unlock();
-      return;
-    }
-  }
-  DecideOther(work, shard);
-  shard.lock.Unlock();
-}
-
-void MemorySession::DecidePlain(const Work& work, Shard& shard, Slot* slot, uint32_t params) {
-  core::Operation& operation = work.operations[0];
-  core::BucketState state;
-  if (slot != nullptr) state = {{slot->stamp()}, slot->value(), 0};
-  if (!core::DecidePlain(operation.limit->params, slot != nullptr, operation.cost, work.now, state,
-                         operation.verdict)) {
-    return;
-  }
-  shard.counters.saturated += operation.verdict.saturated;
-  if (slot != nullptr) [[likely]] {
-    slot->Set(state.value, state.stamp.us, params);
-    BucketTable::ExpectIdle(shard, work.now.us + operation.verdict.reset_after.count);
-    return;
-  }
-  operation.edit.state = state;
-  StoreOne(work, shard, nullptr);
-}
-
-void MemorySession::DecideOther(const Work& work, Shard& shard) {
-  core::Operation& operation = work.operations[0];
   Slot* const slot = table_.Look(shard, work.names[0], operation);
   const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
   if (status != core::GroupStatus::kDecided) {
     shard.counters.stale += status == core::GroupStatus::kStale;
-    return Finish(work, status);
+    Finish(work, status);
+  } else {
+    shard.counters.saturated += operation.verdict.saturated;
+    if (operation.edit.write && !table_.StoreOne(shard, slot, work.names[0], operation, work.now)) {
+      ++shard.counters.refused_full;
+      Refuse(work, GroupState::kUnavailable, Reason::kFull);
+    }
   }
-  shard.counters.saturated += operation.verdict.saturated;
-  if (operation.edit.write) StoreOne(work, shard, slot);
-}
-
-void MemorySession::StoreOne(const Work& work, Shard& shard, Slot* slot) {
-  if (table_.StoreOne(shard, slot, work.names[0], work.operations[0], work.now)) return;
-  ++shard.counters.refused_full;
-  Refuse(work, GroupState::kUnavailable, Reason::kFull);
+  shard.lock.Unlock();
 }
 
 void MemorySession::DecideAll(const Work& work) {

@@ -41,11 +41,9 @@ class MemorySession final : public EngineSession {
 
   void Name(std::span<core::Operation> operations);
   void DecideGroup(const Work& work);
-  void DecideOne(const Work& work);
-  // Under the shard's lock.
-  void DecidePlain(const Work& work, Shard& shard, Slot* slot, uint32_t params);
-  void DecideOther(const Work& work, Shard& shard);
-  void StoreOne(const Work& work, Shard& shard, Slot* slot);
+  void DecideOne(Group& group, core::Operation& operation, const Hash128& name, EngineTime now);
+  // One operation that is not plain, or whose bucket is absent or was written under other parameters.
+  void DecideOther(const Work& work);
   void DecideUnderId(const Work& work);
   void DecideAll(const Work& work);
   void Reset(const Work& work);
