@@ -328,7 +328,7 @@ Result<LoadReport> Load::Run() {
     watch_(Share(), report_.answers());
   }
   report_.elapsed_us = NowUs() - began_us_;
-  return std::move(report_);
+  return report_;
 }
 
 }  // namespace
