@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "net/asio_loop.h"
 #include "net/limits.h"
 #include "net/listener_impl.h"
 
@@ -21,19 +20,21 @@ constexpr int kResumesPerTurn = 4;
 }  // namespace
 
 Connection::Connection(ListenerImpl& listener, std::unique_ptr<Protocol> protocol)
-    : listener_(listener), protocol_(std::move(protocol)), descriptor_(listener.io()) {}
+    : listener_(listener), protocol_(std::move(protocol)) {}
 
-Connection::~Connection() = default;
+Connection::~Connection() {
+  if (fd_ >= 0) ::close(fd_);
+}
 
 void Connection::Open(int fd, std::optional<IpAddress> address) {
   const int on = 1;
   if (address) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  boost::system::error_code error;
-  descriptor_.assign(fd, error);
-  if (error) {
+  if (!listener_.loop().Watch(fd, *this, EPOLLIN)) {
     ::close(fd);
     return listener_.Closed(*this);
   }
+  events_ = EPOLLIN;
+  blocked_ = false;
   fd_ = fd;
   address_ = address;
   tls_.reset();
@@ -49,7 +50,6 @@ void Connection::Open(int fd, std::optional<IpAddress> address) {
     tls_ = tls->NewStream(fd);
     if (!tls_) return Close();
   }
-  ArmRead();
 }
 
 // ---- the socket
@@ -99,31 +99,22 @@ Connection::IoResult Connection::Write(std::string_view bytes) {
   }
 }
 
-void Connection::ArmRead() {
-  if (read_armed_) return;
-  read_armed_ = true;
-  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                         [this](boost::system::error_code error) {
-                           read_armed_ = false;
-                           if (state_ == State::kClosed) return listener_.Release(*this);
-                           if (error) return Close();
-                           OnReadable();
-                         });
-}
-
-void Connection::ArmWrite() {
-  if (write_armed_) return;
-  write_armed_ = true;
-  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_write,
-                         [this](boost::system::error_code error) {
-                           write_armed_ = false;
-                           if (state_ == State::kClosed) return listener_.Release(*this);
-                           if (error) return Close();
-                           OnWritable();
-                         });
+void Connection::WaitFor(uint32_t events) {
+  if (events == events_) return;
+  events_ = events;
+  listener_.loop().Rewatch(fd_, *this, events);
 }
 
 // ---- events
+
+void Connection::OnReady(uint32_t events) noexcept {
+  if (state_ == State::kClosed) return;
+  if ((events & EPOLLOUT) != 0) OnWritable();
+  if (state_ == State::kClosed) return;
+  if ((events & EPOLLIN) != 0 && (events_ & EPOLLIN) != 0) return OnReadable();
+  // Level-triggered, an end that nobody wants to read would be told for ever.
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0) Close();
+}
 
 void Connection::OnReadable() {
   if (state_ == State::kLingering) return DiscardInput();
@@ -142,10 +133,10 @@ bool Connection::ContinueHandshake() {
     case TlsStream::Status::kOk:
       break;
     case TlsStream::Status::kWantRead:
-      ArmRead();
+      WaitFor(EPOLLIN);
       return false;
     case TlsStream::Status::kWantWrite:
-      ArmWrite();
+      WaitFor(EPOLLOUT);
       return false;
     case TlsStream::Status::kEnd:
     case TlsStream::Status::kError:
@@ -177,9 +168,7 @@ void Connection::DiscardInput() {
   char waste[16 * 1024];
   const IoResult read = Read(waste);
   if (read.status == IoStatus::kBytes) discarded_ += read.bytes;
-  if (read.status == IoStatus::kEnd || read.status == IoStatus::kFailed || discarded_ > kLingerBytes)
-    return Close();
-  ArmRead();
+  if (read.status == IoStatus::kEnd || read.status == IoStatus::kFailed || discarded_ > kLingerBytes) Close();
 }
 
 void Connection::OutputReady() noexcept {
@@ -210,27 +199,28 @@ void Connection::Advance() {
     const bool ended = wants.close || ((closing_ || peer_ended_) && !wants.open && !wants.resume);
     if (pending == 0 && ended) return BeginLinger();
     if (wants.resume && pending <= kMaxPendingOutput) {
-      if (resumes == kResumesPerTurn) return Defer();
+      if (resumes == kResumesPerTurn) {
+        WaitFor(0);  // others have their turn first
+        return Defer();
+      }
       in_protocol_ = true;
       protocol_->Received(0);
       in_protocol_ = false;
       continue;
     }
     NoteStage(wants);
+    uint32_t events = 0;
     if (pending > 0) {
-      if (!write_armed_) write_since_ = listener_.sweep();
-      ArmWrite();
+      if (!std::exchange(blocked_, true)) write_since_ = listener_.sweep();
+      events = EPOLLOUT;
+    } else {
+      blocked_ = false;
     }
     if (!peer_ended_ && !closing_ && wants.read && !wants.close && pending <= kMaxPendingOutput) {
-      if (read_needs_write_) {
-        ArmWrite();
-      } else if (tls_ && tls_->HasPending()) {
-        Defer();
-      } else {
-        ArmRead();
-      }
+      events |= read_needs_write_ ? EPOLLOUT : EPOLLIN;
+      if (tls_ && tls_->HasPending()) Defer();
     }
-    return;
+    return WaitFor(events);
   }
 }
 
@@ -258,7 +248,7 @@ void Connection::BeginLinger() {
   since_ = listener_.sweep();
   if (tls_) tls_->Shutdown();
   ::shutdown(fd_, SHUT_WR);
-  ArmRead();
+  WaitFor(EPOLLIN);
 }
 
 void Connection::NoteStage(const Wants& wants) {
@@ -329,8 +319,7 @@ void Connection::Close() {
   state_ = State::kClosed;
   protocol_->Close();
   tls_.reset();
-  boost::system::error_code ignored;
-  descriptor_.close(ignored);
+  ::close(fd_);  // and with it the loop's watch
   fd_ = -1;
   address_.reset();
   listener_.Closed(*this);

@@ -1,13 +1,11 @@
 // One connection: a socket, perhaps TLS on it, and a protocol. Reads when told that there is something to read,
 // writes at once and waits for room only when the kernel took less than it was given. Internal to net.
 //
-// Life: Open -> (handshake) -> open -> (lingering) -> closed -> used again. A closed connection whose waits Asio has
-// not yet given back is not used again before that.
+// Life: Open -> (handshake) -> open -> (lingering) -> closed -> used again.
 //
 // Thread contract: the loop's thread.
 #pragma once
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +14,7 @@
 
 #include "base/address.h"
 #include "base/time.h"
+#include "net/loop_impl.h"
 #include "net/protocol.h"
 #include "net/tls.h"
 
@@ -23,7 +22,7 @@ namespace penstock::net {
 
 class ListenerImpl;
 
-class Connection final : public Wire {
+class Connection final : public Wire, public Watched {
  public:
   Connection(ListenerImpl& listener, std::unique_ptr<Protocol> protocol);
   ~Connection() override;
@@ -37,10 +36,11 @@ class Connection final : public Wire {
   void Drain();
   void Close();
 
+  void OnReady(uint32_t events) noexcept override;
   void OutputReady() noexcept override;
   const IpAddress* address() const noexcept override { return address_ ? &*address_ : nullptr; }
 
-  bool reusable() const { return state_ == State::kClosed && !read_armed_ && !write_armed_ && !deferred_; }
+  bool reusable() const { return state_ == State::kClosed && !deferred_; }
 
   size_t live_index = 0;  // the listener's
 
@@ -67,8 +67,8 @@ class Connection final : public Wire {
   bool SendOutput();
   void BeginLinger();
   void NoteStage(const Wants& wants);
-  void ArmRead();
-  void ArmWrite();
+  // Asks the loop to tell of these events from now on, and of no others.
+  void WaitFor(uint32_t events);
   void Defer();
   bool Expired(Micros limit, uint32_t since) const;
 
@@ -76,13 +76,12 @@ class Connection final : public Wire {
   ListenerImpl& listener_;
   const std::unique_ptr<Protocol> protocol_;
 
-  boost::asio::posix::stream_descriptor descriptor_;
   std::unique_ptr<TlsStream> tls_;
   std::optional<IpAddress> address_;
   int fd_ = -1;
   State state_ = State::kClosed;
-  bool read_armed_ = false;
-  bool write_armed_ = false;
+  uint32_t events_ = 0;       // what the loop tells of
+  bool blocked_ = false;      // output waits for room
   bool deferred_ = false;     // stands in the listener's list of this turn
   bool in_protocol_ = false;  // a call of the protocol is running
   bool peer_ended_ = false;   // the peer sends no more

@@ -16,30 +16,23 @@
 namespace penstock::net {
 
 ListenerImpl::ListenerImpl(LoopImpl& loop, int fd, ListenerOptions options)
-    : loop_(loop),
-      options_(std::move(options)),
-      socket_(loop.io, fd),
-      sweep_timer_(loop.io),
-      pause_timer_(loop.io) {}
+    : loop_(loop), options_(std::move(options)), socket_(fd) {}
 
 // The loop has ended: nobody will call back.
 ListenerImpl::~ListenerImpl() {
+  if (socket_ >= 0) ::close(socket_);
   options_.stats->open.fetch_sub(static_cast<uint32_t>(live_.size()), std::memory_order_relaxed);
 }
 
 void ListenerImpl::Start() {
-  ArmAccept();
-  ArmSweep();
+  if (!loop_.Watch(socket_, *this, EPOLLIN)) Log(LogLevel::kError, "cannot watch a listening socket");
+  Sweep();
 }
 
 // ---- accepting
 
-void ListenerImpl::ArmAccept() {
-  socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                     [this](boost::system::error_code error) {
-                       if (error || draining_) return;
-                       AcceptMany();
-                     });
+void ListenerImpl::OnReady(uint32_t) noexcept {
+  if (!draining_) AcceptMany();
 }
 
 void ListenerImpl::AcceptMany() {
@@ -48,12 +41,11 @@ void ListenerImpl::AcceptMany() {
       case Accepting::kGoesOn:
         continue;
       case Accepting::kEnough:
-        return ArmAccept();
+        return;
       case Accepting::kPause:
         return Pause();
     }
   }
-  ArmAccept();
 }
 
 ListenerImpl::Accepting ListenerImpl::AcceptOne() {
@@ -62,7 +54,7 @@ ListenerImpl::Accepting ListenerImpl::AcceptOne() {
   }
   SocketAddress from;
   from.length = sizeof from.storage;
-  const int fd = ::accept4(socket_.native_handle(), from.get(), &from.length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  const int fd = ::accept4(socket_, from.get(), &from.length, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Accepting::kEnough;
     // The peer is gone already, or its network is: of this one connection, not of ours.
@@ -88,10 +80,9 @@ ListenerImpl::Accepting ListenerImpl::AcceptOne() {
 // Peers wait in the backlog meanwhile. A timer and not "when one closes": descriptors are freed elsewhere too.
 void ListenerImpl::Pause() {
   options_.stats->accept_pauses.fetch_add(1, std::memory_order_relaxed);
-  pause_timer_.expires_after(ToChrono(kAcceptPause));
-  pause_timer_.async_wait([this](boost::system::error_code error) {
-    if (error || draining_) return;
-    AcceptMany();
+  loop_.Rewatch(socket_, *this, 0);
+  loop_.real_timers.Schedule(loop_.RealNow() + kAcceptPause, [this] {
+    if (socket_ >= 0) loop_.Rewatch(socket_, *this, EPOLLIN);
   });
 }
 
@@ -122,7 +113,7 @@ void ListenerImpl::Release(Connection& connection) {
 
 void ListenerImpl::Defer(Connection& connection) {
   deferred_.push_back(&connection);
-  if (deferred_.size() == 1) boost::asio::post(loop_.io, [this] { RunDeferred(); });
+  if (deferred_.size() == 1) loop_.Post([this] { RunDeferred(); });
 }
 
 void ListenerImpl::RunDeferred() {
@@ -131,37 +122,24 @@ void ListenerImpl::RunDeferred() {
   running_.clear();
 }
 
-void ListenerImpl::ArmSweep() {
-  sweep_timer_.expires_after(ToChrono(kSweep));
-  sweep_timer_.async_wait([this](boost::system::error_code error) {
-    if (error) return;
-    Sweep();
-    ArmSweep();
-  });
-}
-
 void ListenerImpl::Sweep() {
   ++sweep_;
   // From the end: one that closes is replaced by the last, which was looked at already.
   for (size_t i = live_.size(); i-- > 0;) live_[i]->Sweep();
+  loop_.real_timers.Schedule(loop_.RealNow() + kSweep, [this] { Sweep(); });
 }
 
 void ListenerImpl::Drain() {
   if (std::exchange(draining_, true)) return;
-  pause_timer_.cancel();
   // Connections that the kernel took for us would be reset without a word.
   while (AcceptOne() == Accepting::kGoesOn) {
   }
-  boost::system::error_code ignored;
-  socket_.close(ignored);
+  ::close(std::exchange(socket_, -1));
   for (size_t i = live_.size(); i-- > 0;) live_[i]->Drain();
 }
 
 void ListenerImpl::CloseAll() {
-  if (!std::exchange(draining_, true)) {
-    boost::system::error_code ignored;
-    socket_.close(ignored);
-  }
+  if (!std::exchange(draining_, true)) ::close(std::exchange(socket_, -1));
   for (size_t i = live_.size(); i-- > 0;) live_[i]->Close();
 }
 

@@ -1,29 +1,30 @@
 // The listener as its connections see it. Internal to net.
 #pragma once
 
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "net/asio_loop.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "net/loop_impl.h"
 
 namespace penstock::net {
 
-class ListenerImpl {
+class ListenerImpl final : public Watched {
  public:
   ListenerImpl(LoopImpl& loop, int fd, ListenerOptions options);
-  ~ListenerImpl();
+  ~ListenerImpl() override;
+  ListenerImpl(const ListenerImpl&) = delete;
+  ListenerImpl& operator=(const ListenerImpl&) = delete;
 
   void Start();
   void Drain();
   void CloseAll();
+  void OnReady(uint32_t events) noexcept override;
 
   // For connections.
-  boost::asio::io_context& io() { return loop_.io; }
+  LoopImpl& loop() { return loop_; }
   const ListenerOptions& options() const { return options_; }
   uint32_t sweep() const { return sweep_; }  // counts the sweeps
   void Defer(Connection& connection);        // its Turn() comes after what is now under way
@@ -33,22 +34,18 @@ class ListenerImpl {
  private:
   enum class Accepting : uint8_t { kGoesOn, kEnough, kPause };
 
-  void ArmAccept();
   Accepting AcceptOne();
   void AcceptMany();
   void Pause();
-  void ArmSweep();
   void Sweep();
   void RunDeferred();
   Connection& Take();
 
   LoopImpl& loop_;
   const ListenerOptions options_;
-  boost::asio::posix::stream_descriptor socket_;
-  boost::asio::steady_timer sweep_timer_;
-  boost::asio::steady_timer pause_timer_;
+  int socket_;  // -1: no longer listening
   // Invariant: live_[c.live_index] == &c for every open connection; free_ holds the reusable ones; a closed
-  // connection that is still waited for stands in neither.
+  // connection whose turn is still to come stands in neither.
   std::vector<std::unique_ptr<Connection>> all_;
   std::vector<Connection*> live_;
   std::vector<Connection*> free_;

@@ -1,14 +1,17 @@
 #include "net/loop.h"
 
+#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <exception>
-#include <string>
+#include <cstdlib>
+#include <ctime>
+#include <utility>
 
 #include "base/log.h"
-#include "net/asio_loop.h"
+#include "net/loop_impl.h"
 
 namespace penstock::net {
 namespace {
@@ -16,69 +19,130 @@ namespace {
 // A clock that is moved by hand says so (ClockMoved); this only bounds how long a wait by it can be wrong.
 constexpr Micros kLongestWait = Seconds(1);
 
-}  // namespace
-
-void LoopImpl::ArmTimer() {
-  if (due.empty()) {
-    timer.cancel();
-    return;
-  }
-  const Micros wait = SteadyTime{due.begin()->first.first} - clock.Steady();
-  timer.expires_after(ToChrono(std::clamp(wait, Micros{0}, kLongestWait)));
-  timer.async_wait([this](boost::system::error_code error) {
-    if (!error) RunTimers();
-  });
+int OrDie(int fd) {
+  if (fd >= 0) return fd;
+  Log(LogLevel::kError, "no file descriptors for an event loop");
+  std::abort();
 }
 
-void LoopImpl::RunTimers() {
-  const int64_t now = clock.Steady().us;
-  // Only what was there when we began: a task that schedules for "now" does not keep the loop here.
-  const uint64_t end = next_id;
-  for (auto it = due.begin(); it != due.end() && it->first.first <= now;) {
-    if (it->first.second >= end) {
-      ++it;
-      continue;
-    }
-    std::function<void()> task = std::move(it->second);
-    instants.erase(it->first.second);
-    due.erase(it);
-    task();
-    it = due.begin();  // the task may have scheduled and cancelled
+}  // namespace
+
+LoopImpl::LoopImpl(const Clock& c)
+    : clock(c),
+      epoll_(OrDie(::epoll_create1(EPOLL_CLOEXEC))),
+      wake_(OrDie(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = nullptr;  // the loop's own
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
+}
+
+LoopImpl::~LoopImpl() {
+  ::close(wake_);
+  ::close(epoll_);
+}
+
+bool LoopImpl::Watch(int fd, Watched& watched, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.ptr = &watched;
+  return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void LoopImpl::Rewatch(int fd, Watched& watched, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.ptr = &watched;
+  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event);
+}
+
+SteadyTime LoopImpl::RealNow() const {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return {now.tv_sec * 1'000'000 + now.tv_nsec / 1'000};
+}
+
+void LoopImpl::Wake() {
+  const uint64_t one = 1;
+  // It can only fail when it is readable already.
+  [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
+}
+
+void LoopImpl::Post(std::function<void()> task) {
+  bool first = false;
+  {
+    MutexLock lock(mutex_);
+    first = tasks_.empty();
+    tasks_.push_back(std::move(task));
   }
-  ArmTimer();
+  // The loop looks at its tasks before it waits; only another thread must wake it.
+  if (first && thread_.load(std::memory_order_relaxed) != std::this_thread::get_id()) Wake();
+}
+
+void LoopImpl::Stop() {
+  stopped_.store(true, std::memory_order_relaxed);
+  Wake();
+}
+
+int LoopImpl::WaitMs() {
+  {
+    MutexLock lock(mutex_);
+    if (!tasks_.empty()) return 0;
+  }
+  Micros wait = kLongestWait;
+  if (!real_timers.empty()) wait = std::min(wait, real_timers.next() - RealNow());
+  if (!timers.empty()) wait = std::min(wait, timers.next() - clock.Steady());
+  return static_cast<int>(std::max<int64_t>(CeilMillis(wait), 0));
+}
+
+void LoopImpl::RunTasks() {
+  {
+    MutexLock lock(mutex_);
+    running_.swap(tasks_);  // what a task posts comes in the next turn
+  }
+  for (const std::function<void()>& task : running_) task();
+  running_.clear();
+}
+
+void LoopImpl::Run() {
+  thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  while (!stopped_.load(std::memory_order_relaxed)) {
+    const int count = ::epoll_wait(epoll_, events_.data(), kEventsPerTurn, WaitMs());
+    for (int i = 0; i < count; ++i) {  // none on EINTR
+      const epoll_event& event = events_[static_cast<size_t>(i)];
+      if (event.data.ptr != nullptr) {
+        static_cast<Watched*>(event.data.ptr)->OnReady(event.events);
+        continue;
+      }
+      uint64_t woken = 0;
+      [[maybe_unused]] const ssize_t read = ::read(wake_, &woken, sizeof woken);
+    }
+    RunTasks();
+    if (!real_timers.empty()) real_timers.Run(RealNow());
+    if (!timers.empty()) timers.Run(clock.Steady());
+  }
 }
 
 Loop::Loop(const Clock& clock) : impl_(std::make_unique<LoopImpl>(clock)) {}
 Loop::~Loop() = default;
 
-void Loop::Run() noexcept {
-  const auto guard = boost::asio::make_work_guard(impl_->io);
-  // Nothing we run throws by contract; what still does is our own mistake or the end of memory, and ends the process
-  // with a trace of where.
-  impl_->io.run();
-}
+// Nothing that runs here throws by contract; what still does is our own mistake or the end of memory, and ends the
+// process with a trace of where.
+void Loop::Run() noexcept { impl_->Run(); }
 
-void Loop::Stop() { impl_->io.stop(); }
+void Loop::Stop() { impl_->Stop(); }
 
-void Loop::Post(std::function<void()> task) { boost::asio::post(impl_->io, std::move(task)); }
+void Loop::Post(std::function<void()> task) { impl_->Post(std::move(task)); }
 
 Timer::Id Loop::Schedule(SteadyTime at, std::function<void()> task) {
-  const Id id = impl_->next_id++;
-  const auto it = impl_->due.emplace(std::pair(at.us, id), std::move(task)).first;
-  impl_->instants.emplace(id, at.us);
-  if (it == impl_->due.begin()) impl_->ArmTimer();
-  return id;
+  return impl_->timers.Schedule(at, std::move(task));
 }
 
-void Loop::Cancel(Id id) {
-  const auto it = impl_->instants.find(id);
-  if (it == impl_->instants.end()) return;
-  impl_->due.erase({it->second, id});
-  impl_->instants.erase(it);
-}
+void Loop::Cancel(Id id) { impl_->timers.Cancel(id); }
 
+// Every turn looks at the timers.
 void Loop::ClockMoved() {
-  boost::asio::post(impl_->io, [impl = impl_.get()] { impl->RunTimers(); });
+  impl_->Post([] {});
 }
 
 void PrepareProcess() {

@@ -16,7 +16,7 @@
 
 namespace penstock::net {
 
-struct LoopImpl;  // asio_loop.h: what Asio needs, seen by net alone
+class LoopImpl;  // loop_impl.h, seen by net alone
 
 class Loop final : public Executor, public Timer {
  public:

@@ -39,7 +39,7 @@ constexpr auto kOptions = std::to_array<Option>({
     {kListen, "resp", T::kAddress, "127.0.0.1:6380", "", "where RESP (the Redis protocol) is served, or off"},
     {kListen, "grpc", T::kAddress, "off", "", "where gRPC is served, or off"},
     {kListen, "token_file", T::kText, "", "", "a file with the token that callers must show; PENSTOCK_TOKEN beats it"},
-    {kListen, "tls", T::kMapping, "", "", "serve HTTP over TLS", 0, 0, {}, false, kTls},
+    {kListen, "tls", T::kMapping, "", "", "serve HTTP and RESP over TLS", 0, 0, {}, false, kTls},
     {kListen, "trusted_proxies", T::kTextList, "", "", "networks whose X-Forwarded-* headers are believed"},
     {kListen, "threads", T::kAutoCount, "auto", "threads", "event loops; auto is one a core", 1, 1'024},
 
