@@ -6,7 +6,9 @@
 //     loop over the same strings that hashes with the same hash and reads and writes one slot of the same size in a
 //     table of the same bytes. Medians of the rounds, which alternate, so that a slow moment of the machine meets all; the
 //     thread's CPU time, so that other processes count less.
-// (d) Resident bytes a key with --fill keys.
+// (d) Resident bytes a key with --fill keys, filled through the library.
+// (e) Policies of 10 and of 100,000 limits, each with an exact match of its own, through the library: asked for ten of
+//     them, and for all of them.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -283,15 +285,69 @@ void Speed(size_t count, size_t rounds) {
 void Memory(size_t count) {
   std::vector<std::string> keys(kBatch);
   const size_t before = ResidentBytes();
-  EngineRun engine(count);
+  LibraryRun library(count, true);
   for (size_t i = 0; i < count; i += kBatch) {
     const size_t end = std::min(kBatch, count - i);
     for (size_t j = 0; j < end; ++j) keys[j] = "user:" + std::to_string(i + j);
-    engine.Decide<std::string>(std::span(keys).first(end), kBatch);
+    library.DecideMany(std::span(keys).first(end));
   }
   const size_t bytes = ResidentBytes() - before;
-  std::printf("resident, %llu keys: %.1f bytes a key\n", static_cast<unsigned long long>(engine.keys()),
+  std::printf("resident, %llu keys filled through the library: %.1f bytes a key\n",
+              static_cast<unsigned long long>(library.keys()),
               static_cast<double>(bytes) / static_cast<double>(count));
+}
+
+std::string PolicyOf(size_t limits) {
+  std::string text = "domains:\n  bench:\n    limits:\n";
+  for (size_t i = 0; i < limits; ++i) {
+    const std::string number = std::to_string(i);
+    text += "      - {name: l" + number + ", match: {path: /p" + number + "}, key: [user], rate: 100/min}\n";
+  }
+  return text;
+}
+
+// Nanoseconds a check in a policy of `limits` limits, when `asked` of them are asked for in turn.
+double PolicyNanos(Limiter& limiter, ManualClock& clock, size_t asked) {
+  constexpr size_t kCalls = 1 << 18;
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < asked; ++i) paths.push_back("/p" + std::to_string(i * 7919 % asked));
+  uint64_t wrong = 0;
+  const double ns = NanosPer(kCalls, [&] {
+    for (size_t i = 0, at = 0; i < kCalls; ++i, at = at + 1 == asked ? 0 : at + 1) {
+      const std::array<Attribute, 2> attributes = {{{"user", "42"}, {"path", paths[at]}}};
+      clock.Advance({1});
+      wrong += limiter.Check("bench", attributes).limits.size() != 1;
+    }
+  });
+  if (wrong != 0) std::abort();
+  return ns;
+}
+
+void PolicySizes(size_t rounds) {
+  ManualClock clock(kStart);
+  LimiterOptions options;
+  options.policy_text = PolicyOf(10);
+  Expected<Limiter> small = LimiterOpener::Open(options, &clock);
+  options.policy_text = PolicyOf(100'000);
+  Expected<Limiter> large = LimiterOpener::Open(options, &clock);
+  if (!small || !large) std::abort();
+  std::vector<double> ten;
+  std::vector<double> ten_of_many;
+  std::vector<double> all_of_many;
+  for (size_t i = 0; i <= rounds; ++i) {
+    const double in_small = PolicyNanos(*small, clock, 10);
+    const double in_large = PolicyNanos(*large, clock, 10);
+    const double over_large = PolicyNanos(*large, clock, 100'000);
+    if (i == 0) continue;  // warms up
+    ten.push_back(in_small);
+    ten_of_many.push_back(in_large);
+    all_of_many.push_back(over_large);
+  }
+  std::printf(
+      "library, policy of 10 limits: %.1f ns; of 100,000, ten of them asked for: %.1f ns (%.2f); all: %.1f "
+      "ns (%.2f)\n",
+      Median(ten), Median(ten_of_many), Median(ten) / Median(ten_of_many), Median(all_of_many),
+      Median(ten) / Median(all_of_many));
 }
 
 int Main(std::span<char*> arguments) {
@@ -306,6 +362,7 @@ int Main(std::span<char*> arguments) {
     if (name == "--rounds") rounds = value;
   }
   if (keys > 0) Speed(keys, rounds);
+  if (keys > 0) PolicySizes(rounds);
   if (fill > 0) Memory(fill);
   return 0;
 }

@@ -306,6 +306,7 @@ DeciderImpl::Added DeciderImpl::AddMatches(Context& context, const Request& requ
       continue;
     const std::optional<Payment> payment = PaymentFor(limit, request);
     if (!payment) continue;
+    __builtin_prefetch(&policy.limits[limit.number]);  // read when the answer is put together
     if (added == Added::kNothing) AddGroup(context, request, limit.domain);
     added = Added::kGroup;
     AddOperation(context, limit, std::span(scratch_.parts.data() + match.first_part, match.part_count),
