@@ -98,7 +98,12 @@ void Session::AnswerHere(const CommandSpec* spec, std::span<const std::string_vi
     closing_ = true;
   }
   replies_.End(ticket);
-  if (state_.protocol != before && !replies_.Empty()) switches_.push_back(ticket.slot);
+  if (state_.protocol == before || replies_.Empty()) return;
+  // Switches that no open slot stands before are over; so there are never more than slots may be open.
+  const auto over = std::partition_point(switches_.begin(), switches_.end(),
+                                         [this](uint64_t slot) { return replies_.Answered(slot); });
+  switches_.erase(switches_.begin(), over);
+  switches_.push_back(ticket.slot);
 }
 
 void Session::RefuseAndClose(std::string_view error) {

@@ -95,6 +95,8 @@ class Session {
   // Bytes that wait for the peer to read, or for an older reply.
   size_t pending_bytes() const { return Output().size() + replies_.held_bytes(); }
   const ConnectionState& state() const { return state_; }
+  // Changes of the protocol version that are still remembered; for tests.
+  size_t version_changes() const { return switches_.size(); }
 
  private:
   static constexpr size_t kKeptOutputBytes = 64 * 1'024;  // what an idle connection may keep allocated
@@ -112,7 +114,8 @@ class Session {
   ReplyRing replies_;
   uint64_t commands_ = 0;
   size_t written_ = 0;  // bytes of the ring's output that were written already
-  // First slots after a change of the protocol version, ascending; dropped when all before the last are answered.
+  // The slots that changed the protocol version while others were open, ascending; dropped once all before them are
+  // answered, at the latest by the next change.
   std::vector<uint64_t> switches_;
   bool closing_ = true;  // until Open()
 };

@@ -119,6 +119,32 @@ TEST(Session, AnAnswerKeepsTheVersionItsCommandWasReadUnder) {
                  [&](Writer& writer) { EXPECT_EQ(writer.protocol(), Protocol::kResp3); });
 }
 
+// A peer may change the version in every batch for ever: the changes that are over must neither stay nor count.
+TEST(Session, ChangesOfTheVersionAreForgottenWhenTheyAreOver) {
+  const SessionOptions options;
+  Session session(options);
+  session.Open(1, "");
+  for (int batch = 0; batch < 200; ++batch) {
+    const bool to_resp3 = batch % 2 == 0;
+    Receive(session,
+            std::string(kThrottle) + (to_resp3 ? "HELLO 3\r\n" : "HELLO 2\r\n") + std::string(kThrottle));
+    const auto tickets = Tickets(session);
+    ASSERT_EQ(tickets.size(), 2u);
+    const Protocol before = to_resp3 ? Protocol::kResp2 : Protocol::kResp3;
+    const Protocol after = to_resp3 ? Protocol::kResp3 : Protocol::kResp2;
+    session.Answer(tickets[1], [&](Writer& writer) {
+      EXPECT_EQ(writer.protocol(), after);
+      writer.Null();
+    });
+    session.Answer(tickets[0], [&](Writer& writer) {
+      EXPECT_EQ(writer.protocol(), before);
+      writer.Null();
+    });
+    EXPECT_LE(session.version_changes(), 1u);
+    TakeOutput(session);
+  }
+}
+
 TEST(Session, ALateAnswerOfAClosedConnectionFindsNobody) {
   const SessionOptions options;
   Session session(options);
