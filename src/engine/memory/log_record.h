@@ -1,5 +1,5 @@
 // The runs of one sliding log: an array used from `head`, so that dropping the oldest is a step and the live part stays
-// one span. Bounded by what the limit's count admits (core::kMaxLogCount) and what force adds.
+// one span. Never more runs than core::kMaxLogCount: core lets what force adds beyond them count with the newest.
 #pragma once
 
 #include <cstdint>

@@ -202,6 +202,24 @@ TEST_F(MemoryEngineTest, APolicyMayOutliveItsEngine) {
   EXPECT_NE(limit->binding, nullptr);
 }
 
+TEST_F(MemoryEngineTest, AChargeThatIsHeldAtTheLargestNumberIsCountedInASettleToo) {
+  Open({});
+  const auto limit = MakeLimit(*session_, "l", Rate(Algorithm::kTokenBucket, 1, Seconds(86'400)));
+  EXPECT_EQ(one_->Check(*limit, "k", 1, "id").outcome, Outcome::kAllowed);
+  EXPECT_EQ(engine_->stats().saturated, 0u);
+  Batch batch;
+  Group& group = batch.AddGroup();
+  group.mode = Mode::kSettle;
+  group.domain = "d";
+  group.request_id = "id";
+  const std::string_view key = "k";
+  batch.AddOperation(*limit, std::span(&key, 1)).cost = 2'147'483'647;
+  session_->Decide(batch, SteadyTime{}, *one_);
+  EXPECT_EQ(batch.groups()[0].result.state, GroupState::kDecided);
+  EXPECT_TRUE(batch.operations()[0].verdict.saturated);
+  EXPECT_EQ(engine_->stats().saturated, 1u);
+}
+
 TEST_F(MemoryEngineTest, PermitsAreRefused) {
   Open({});
   core::LimitParams params;

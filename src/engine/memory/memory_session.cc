@@ -255,6 +255,7 @@ void MemorySession::Settle(const Work& work, IdRecord& record) {
   for (size_t i = 0; i < work.operations.size(); ++i) {
     const core::Operation& operation = work.operations[i];
     if (operation.edit.write) table_.Store(work.names[i], operation, work.now);
+    table_.shard(table_.ShardOf(work.names[i])).counters.saturated += operation.verdict.saturated;
     if (StoredOperation* const stored = record.Find(work.names[i]); stored != nullptr) {
       if (stored->verdict.outcome == Outcome::kAllowed) stored->charge = operation.charge;
     }
