@@ -1,5 +1,5 @@
 // What a room needs of an event loop, without the loop: run this later on my thread, wake me at an instant.
-// net/ implements both with Asio; tests implement them by hand.
+// net/ implements both over epoll; tests implement them by hand.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The log: one line an event, to stderr, with a level..
+// The log: one line an event, to stderr, with a level.
 //
 // Thread contract: any thread. A write may block: keep it off the decision path.
 #pragma once
