@@ -4,7 +4,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -60,9 +61,17 @@ Result<void> Limiter::Impl::Start() {
   } else if (!options_.policy_text.empty()) {
     if (Result<void> loaded = Load(options_.policy_text, "policy"); !loaded) return loaded;
   }
-  if (!options_.snapshot_file.empty()) {
+  return StartKeeper();
+}
+
+Result<void> Limiter::Impl::StartKeeper() {
+  if (options_.snapshot_file.empty()) return {};
+  try {
     keeper_ =
         std::make_unique<embed::SnapshotKeeper>(*engine_, options_.snapshot_file, options_.snapshot_every);
+  } catch (const std::system_error& error) {
+    return Fail(ErrorKind::kUnavailable,
+                std::string("no thread to write the snapshot at its interval: ") + error.what());
   }
   return {};
 }
@@ -71,7 +80,8 @@ Result<void> Limiter::Impl::LoadSnapshot() {
   if (options_.snapshot_file.empty()) return {};
   Result<void> loaded = engine_->LoadSnapshot(options_.snapshot_file);
   if (loaded || loaded.error().kind == ErrorKind::kNotFound) return {};
-  if (!options_.discard_bad_snapshot) return loaded;
+  // One that could not be read says nothing about what stands in it.
+  if (!options_.discard_bad_snapshot || loaded.error().kind != ErrorKind::kInvalid) return loaded;
   MakeEngine();  // the one that failed to load must not be used
   return {};
 }

@@ -35,6 +35,7 @@ class Limiter::Impl {
 
  private:
   Result<void> LoadSnapshot();
+  Result<void> StartKeeper();
   void OpenPlaces();
   void MakeEngine();
 

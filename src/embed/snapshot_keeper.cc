@@ -1,14 +1,24 @@
 #include "embed/snapshot_keeper.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
 
 namespace penstock::embed {
+namespace {
+
+// "Never" as a caller may write it would pass the end of the clock when it is added to now.
+constexpr std::chrono::milliseconds kLongestInterval = std::chrono::hours(24 * 365);
+
+}  // namespace
 
 SnapshotKeeper::SnapshotKeeper(engine::MemoryEngine& engine, std::string path,
                                std::chrono::milliseconds every)
-    : engine_(engine), path_(std::move(path)), every_(every), thread_([this] { Run(); }) {}
+    : engine_(engine),
+      path_(std::move(path)),
+      every_(std::min(every, kLongestInterval)),
+      thread_([this] { Run(); }) {}
 
 SnapshotKeeper::~SnapshotKeeper() {
   {

@@ -137,6 +137,7 @@ Result<void> Server::OpenEngine() {
     return {};
   }
   if (loaded.error().kind == ErrorKind::kNotFound) return {};
+  if (loaded.error().kind != ErrorKind::kInvalid) return loaded;  // not read: nobody knows what stands in it
   if (!options_.discard_snapshot) {
     loaded.error().message += " (--discard-snapshot begins without it)";
     return loaded;
