@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <ctime>
 #include <utility>
 
@@ -19,18 +18,11 @@ namespace {
 // A clock that is moved by hand says so (ClockMoved); this only bounds how long a wait by it can be wrong.
 constexpr Micros kLongestWait = Seconds(1);
 
-int OrDie(int fd) {
-  if (fd >= 0) return fd;
-  Log(LogLevel::kError, "no file descriptors for an event loop");
-  std::abort();
-}
-
 }  // namespace
 
 LoopImpl::LoopImpl(const Clock& c)
-    : clock(c),
-      epoll_(OrDie(::epoll_create1(EPOLL_CLOEXEC))),
-      wake_(OrDie(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+    : clock(c), epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!ready()) return;
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = nullptr;  // the loop's own
@@ -38,8 +30,8 @@ LoopImpl::LoopImpl(const Clock& c)
 }
 
 LoopImpl::~LoopImpl() {
-  ::close(wake_);
-  ::close(epoll_);
+  if (wake_ >= 0) ::close(wake_);
+  if (epoll_ >= 0) ::close(epoll_);
 }
 
 bool LoopImpl::Watch(int fd, Watched& watched, uint32_t events) {
@@ -125,6 +117,8 @@ void LoopImpl::Run() {
 
 Loop::Loop(const Clock& clock) : impl_(std::make_unique<LoopImpl>(clock)) {}
 Loop::~Loop() = default;
+
+bool Loop::ready() const { return impl_->ready(); }
 
 // Nothing that runs here throws by contract; what still does is our own mistake or the end of memory, and ends the
 // process with a trace of where.

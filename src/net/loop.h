@@ -26,6 +26,9 @@ class Loop final : public Executor, public Timer {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
+  // False when the system had no file descriptors for it: then it must not run.
+  bool ready() const;
+
   // Returns after Stop(). Tasks still queued then are dropped.
   void Run() noexcept;
   void Stop();

@@ -35,6 +35,7 @@ class LoopImpl {
   LoopImpl(const LoopImpl&) = delete;
   LoopImpl& operator=(const LoopImpl&) = delete;
 
+  bool ready() const { return epoll_ >= 0 && wake_ >= 0; }
   void Run();
   void Stop();
   void Post(std::function<void()> task) EXCLUDES(mutex_);
@@ -58,8 +59,8 @@ class LoopImpl {
   void RunTasks() EXCLUDES(mutex_);
   void Wake();
 
-  const int epoll_;
-  const int wake_;  // an eventfd, readable when another thread has posted
+  const int epoll_;  // this and the next: -1 when there was none to be had
+  const int wake_;   // an eventfd, readable when another thread has posted
   std::array<epoll_event, kEventsPerTurn> events_;
   std::vector<std::function<void()>> running_;  // tasks of this turn
   std::atomic<bool> stopped_{false};

@@ -160,7 +160,9 @@ Result<void> Server::OpenWorkers() {
       if (Result<void> listening = worker.ListenResp(*resp_); !listening) return listening;
     }
   }
-  for (const auto& worker : workers_) worker->Start();
+  for (const auto& worker : workers_) {
+    if (Result<void> started = worker->Start(); !started) return started;
+  }
   return {};
 }
 

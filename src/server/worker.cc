@@ -1,5 +1,6 @@
 #include "server/worker.h"
 
+#include <system_error>
 #include <utility>
 
 #include "server/http_driver.h"
@@ -59,8 +60,14 @@ void Worker::KeepDate() {
   loop_.Schedule(shared_.clock.Steady() + to_next_second, [this] { KeepDate(); });
 }
 
-void Worker::Start() {
-  thread_ = std::thread([this] { loop_.Run(); });
+Result<void> Worker::Start() {
+  if (!loop_.ready()) return Fail(ErrorKind::kUnavailable, "no file descriptors for another event loop");
+  try {
+    thread_ = std::thread([this] { loop_.Run(); });
+  } catch (const std::system_error& error) {
+    return Fail(ErrorKind::kUnavailable, std::string("no thread for another event loop: ") + error.what());
+  }
+  return {};
 }
 
 void Worker::Accept() {

@@ -64,8 +64,8 @@ class Worker {
   Result<void> ListenHttp(const net::Endpoint& endpoint);
   Result<void> ListenResp(const net::Endpoint& endpoint);
 
-  // The loop runs.
-  void Start();
+  // The loop runs; or why it cannot: the system has no descriptors or no thread for it.
+  Result<void> Start();
   void Accept();
   void Drain();
   // Whether Drain has reached every connection.
