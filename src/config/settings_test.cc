@@ -106,7 +106,7 @@ TEST(Settings, ErrorsNameTheirLine) {
             "p.yaml:2: grpc: gRPC is not in this build yet (off is the only value)\n");
   EXPECT_EQ(ErrorsOf("listen:\n  trusted_proxies:\n  - 10.0.0.0/8\n  - proxy\n"),
             "p.yaml:4: trusted_proxies: \"proxy\" is no network (e.g. 10.0.0.0/8 or 2001:db8::/32)\n");
-  EXPECT_EQ(ErrorsOf("listen:\n  threads: 0\n"), "p.yaml:2: threads is 1 to 1024, not 0\n");
+  EXPECT_EQ(ErrorsOf("listen:\n  threads: 0\n"), "p.yaml:2: threads is 1 to 256, not 0\n");
   EXPECT_EQ(ErrorsOf("listen:\n  tls: {cert: a}\n"), "p.yaml:2: listen.tls needs key\n");
   EXPECT_EQ(ErrorsOf("listen: on\n"), "p.yaml:1: listen is a mapping, not \"on\"\n");
 }

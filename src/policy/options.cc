@@ -41,7 +41,7 @@ constexpr auto kOptions = std::to_array<Option>({
     {kListen, "token_file", T::kText, "", "", "a file with the token that callers must show; PENSTOCK_TOKEN beats it"},
     {kListen, "tls", T::kMapping, "", "", "serve HTTP and RESP over TLS", 0, 0, {}, false, kTls},
     {kListen, "trusted_proxies", T::kTextList, "", "", "networks whose X-Forwarded-* headers are believed"},
-    {kListen, "threads", T::kAutoCount, "auto", "threads", "event loops; auto is one a core", 1, 1'024},
+    {kListen, "threads", T::kAutoCount, "auto", "threads", "event loops; auto is one a core", 1, 256},
 
     {kTls, "cert", T::kText, "", "", "PEM file with the certificate and its chain", 0, 0, {}, true},
     {kTls, "key", T::kText, "", "", "PEM file with the private key", 0, 0, {}, true},

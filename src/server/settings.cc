@@ -6,7 +6,7 @@
 namespace penstock::server {
 namespace {
 
-// Each costs a thread and its own listening sockets.
+// Each costs a thread and its own listening sockets. As the option `threads` says; a machine may have more cores.
 constexpr int64_t kMaxWorkers = 256;
 
 }  // namespace
