@@ -3,7 +3,7 @@
 //
 //   ResponseWriter writer(out, shape, 200);
 //   writer.Header("X-RateLimit-Limit", 20);
-//   AppendRateLimit(writer.OpenHeader("RateLimit"), …);
+//   RateLimitList(writer.OpenHeader("RateLimit")).Limit(…);   // structured_fields.h
 //   writer.CloseHeader();
 //   std::string& body = writer.BeginBody("application/json");
 //   body += …;          // append only

@@ -1,6 +1,7 @@
 // An allocator for arrays that are read at random and may be large: from two megabytes on they are aligned to huge pages
-// and the kernel is asked for those, so that a read that misses the cache does not miss the address translation too;
-// below that they are aligned to cache lines.
+// and the kernel is asked for those, so that a read that misses the cache does not miss the address translation too.
+//
+// Thread contract: any thread, as operator new.
 #pragma once
 
 #include <sys/mman.h>
@@ -38,7 +39,6 @@ class HugeAllocator {
   friend bool operator==(const HugeAllocator&, const HugeAllocator&) { return true; }
 
  private:
-  static constexpr size_t kCacheLine = 64;
   static constexpr size_t kHugePage = size_t{2} << 20;
 };
 

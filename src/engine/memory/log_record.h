@@ -1,5 +1,7 @@
 // The runs of one sliding log: an array used from `head`, so that dropping the oldest is a step and the live part stays
 // one span. Never more runs than core::kMaxLogCount: core lets what force adds beyond them count with the newest.
+//
+// Thread contract: under the shard's lock.
 #pragma once
 
 #include <cstdint>

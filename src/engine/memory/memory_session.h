@@ -2,6 +2,8 @@
 //
 // A run of operations goes through two passes: the first hashes the keys and prefetches, the second decides under the
 // shards' locks, so that the misses of a whole run overlap.
+//
+// Thread contract: one event loop's thread; what it shares with other sessions has its own locks.
 #pragma once
 
 #include <array>
@@ -13,6 +15,7 @@
 #include "engine/memory/bucket_table.h"
 #include "engine/memory/memory_engine.h"
 #include "engine/memory/request_ids.h"
+#include "penstock/request.h"
 
 namespace penstock::engine {
 
@@ -27,8 +30,8 @@ class MemorySession final : public EngineSession {
   void BindAdHoc(core::Limit& limit) override;
 
  private:
-  static constexpr size_t kRun = 64;            // operations hashed and prefetched ahead
-  static constexpr size_t kMaxOperations = 32;  // of one group (kMaxLimitsPerRequest)
+  static constexpr size_t kRun = 64;                              // operations hashed and prefetched ahead
+  static constexpr size_t kMaxOperations = kMaxLimitsPerRequest;  // of one group
   static_assert(kMaxOperations <= SlotTable::kMaxRoom);
 
   // The operations of one group with their buckets' names.
