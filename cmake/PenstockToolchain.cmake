@@ -15,8 +15,7 @@ add_dependencies(penstock_flags check_layers)
 
 if(PENSTOCK_SANITIZE AND NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
   # At -O1 g++ looks through one half of a test's own operator new and delete, and takes malloc and free for strangers.
-  # Asio's fences are not modelled by the thread sanitizer, and it does not rest on them alone: its queues have mutexes.
-  target_compile_options(penstock_flags INTERFACE -Wno-mismatched-new-delete -Wno-tsan)
+  target_compile_options(penstock_flags INTERFACE -Wno-mismatched-new-delete)
 endif()
 if(PENSTOCK_SANITIZE)
   add_compile_options(-fsanitize=${PENSTOCK_SANITIZE} -fno-sanitize-recover=all)

@@ -18,7 +18,7 @@ CONFIGURE = ["cmake", "-S", ".", "-B", "build/tidy", "-G", "Ninja", "-DCMAKE_BUI
 # What is asked of tests: names, and the mistakes that make a test pass by accident. The full list would double the
 # time of the lint, for speed that no test needs.
 TEST_CHECKS = ("-*,readability-identifier-naming,bugprone-use-after-move,bugprone-dangling-handle,bugprone-unused-raii,"
-               "bugprone-copy-constructor-init,bugprone-undelegated-constructor,google-build-using-namespace")
+               "bugprone-copy-constructor-init,bugprone-undelegated-constructor")
 OWN_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 FINDING = re.compile(r"(?:warning|error): .*\[[\w.,-]+\]$")
 
@@ -59,7 +59,8 @@ def key_of(root, path, command):
 
 
 def check_one(root, path):
-    checks = [f"--checks={TEST_CHECKS}"] if path.endswith("_test.cc") else []
+    of_tests = path.endswith("_test.cc") or "/testing/" in path or "/tests/" in path
+    checks = [f"--checks={TEST_CHECKS}"] if of_tests else []
     done = subprocess.run(["clang-tidy-14", "--quiet", *checks, "-p", "build/tidy", path], cwd=root, capture_output=True, text=True,
                           check=False)
     lines = [line.replace(f"{root}/", "") for line in done.stdout.splitlines() if FINDING.search(line)]

@@ -130,13 +130,12 @@ def registered_tests(root):
 
 
 def heavy_headers(root):
-    """A header that takes seconds to compile stands in a .cc behind a small header of our own; net is the room of
-    Asio and may name it in its inner headers."""
+    """A header that takes seconds to compile stands in a .cc behind a small header of our own."""
     for path in files(root, ("src", "apps"), {".h"}):
         below = path.relative_to(root)
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             match = HEAVY_INCLUDE.match(line)
-            if match and not (below.parts[:2] == ("src", "net") and match[1].startswith("boost/asio/")):
+            if match:
                 yield below, number, f"<{match[1]}> is heavy: include it in a .cc only"
 
 

@@ -254,7 +254,7 @@ GroupStatus DecideGroup(std::span<Operation> operations, const GroupOptions& opt
 }
 
 Outcome GroupOutcome(std::span<const Operation> operations) {
-  constexpr auto severity = [](Outcome outcome) {
+  constexpr auto kSeverity = [](Outcome outcome) {
     switch (outcome) {
       case Outcome::kAllowed:
         return 0;
@@ -270,7 +270,7 @@ Outcome GroupOutcome(std::span<const Operation> operations) {
   Outcome worst = Outcome::kAllowed;
   for (const Operation& operation : operations) {
     if (operation.limit->shadow || operation.skipped) continue;
-    if (severity(operation.verdict.outcome) > severity(worst)) worst = operation.verdict.outcome;
+    if (kSeverity(operation.verdict.outcome) > kSeverity(worst)) worst = operation.verdict.outcome;
   }
   return worst;
 }
