@@ -3,6 +3,7 @@
 // window without use is not remembered; one whose end is still ahead counts, also after the clock stepped back.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/algorithm.h"
@@ -26,7 +27,7 @@ struct FixedWindow {
   static EngineTime FitsAt(const Scene&, const BucketEdit& edit, int64_t) { return edit.state.stamp; }
   static int64_t Available(const Scene& scene, const BucketEdit& edit) {
     const int64_t room = scene.params.capacity - edit.state.value;
-    return room <= 0 ? 0 : room;
+    return std::max<int64_t>(room, 0);
   }
   static EngineTime IdleAt(const LimitParams&, const BucketState& state) {
     return state.value == 0 ? EngineTime{} : state.stamp;

@@ -151,10 +151,11 @@ TEST(FixedWindowChange, AnotherCountKeepsTheWindow) {
 
 // A month in Berlin: local midnight of the 1st, by hand: UTC+1 in winter, UTC+2 from the last Sunday of March on.
 EngineTime BerlinMonth(int year, unsigned month) {
-  using namespace std::chrono;
-  const sys_days day{std::chrono::year{year} / std::chrono::month{month} / 1};
+  namespace chrono = std::chrono;
+  const chrono::sys_days day{chrono::year{year} / chrono::month{month} / 1};
   const bool summer = month >= 4 && month <= 10;
-  return {duration_cast<microseconds>((day - hours(summer ? 2 : 1)).time_since_epoch()).count()};
+  const auto midnight = (day - chrono::hours(summer ? 2 : 1)).time_since_epoch();
+  return {chrono::duration_cast<chrono::microseconds>(midnight).count()};
 }
 
 WindowBoundaries BerlinMonths(int year, unsigned month) {  // month: 2 to 10

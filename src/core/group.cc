@@ -131,7 +131,7 @@ void Tell(Rule rule, const Scene& scene, bool deferred, Operation& operation) {
     return Rule::IdleAt(own.params, edit.state);
   };
   const EngineTime at = deferred ? Meanwhile(rule, scene, idle_at) : idle_at(scene, operation.edit);
-  operation.verdict.reset_after = at > scene.now ? at - scene.now : Micros{};
+  operation.verdict.reset_after = std::max(at - scene.now, Micros{});
 }
 
 // A limit without a number: nothing is stored and nothing can be charged.
@@ -210,6 +210,20 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
   }
 }
 
+int Severity(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kAllowed:
+      return 0;
+    case Outcome::kUnavailable:
+      return 1;
+    case Outcome::kDenied:
+      return 2;
+    case Outcome::kNever:
+      return 3;
+  }
+  return 1;
+}
+
 // Changes a charge under the parameters that the bucket was charged with, then looks at it under the limit's.
 template <class Rule>
 void Amend(Rule rule, const Charge& charge, int64_t delta, Operation& operation, EngineTime now) {
@@ -254,23 +268,10 @@ GroupStatus DecideGroup(std::span<Operation> operations, const GroupOptions& opt
 }
 
 Outcome GroupOutcome(std::span<const Operation> operations) {
-  constexpr auto kSeverity = [](Outcome outcome) {
-    switch (outcome) {
-      case Outcome::kAllowed:
-        return 0;
-      case Outcome::kUnavailable:
-        return 1;
-      case Outcome::kDenied:
-        return 2;
-      case Outcome::kNever:
-        return 3;
-    }
-    return 1;
-  };
   Outcome worst = Outcome::kAllowed;
   for (const Operation& operation : operations) {
     if (operation.limit->shadow || operation.skipped) continue;
-    if (kSeverity(operation.verdict.outcome) > kSeverity(worst)) worst = operation.verdict.outcome;
+    if (Severity(operation.verdict.outcome) > Severity(worst)) worst = operation.verdict.outcome;
   }
   return worst;
 }
@@ -282,9 +283,9 @@ void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, Eng
   if (!IsFinite(*operation.limit)) return;
   if (IsStale(operation)) return;
   const int64_t change = std::max(delta, -std::max<int64_t>(charge.cost, 0));
-  const bool lost = change < 0 && bucket.present && bucket.version > charge.version;
-  Dispatch(operation.limit->params.algorithm,
-           [&](auto rule) { Amend(rule, charge, lost ? 0 : change, operation, now); });
+  const bool lost = bucket.present && bucket.version > charge.version;  // what was to come back
+  const int64_t kept = lost ? std::max<int64_t>(change, 0) : change;
+  Dispatch(operation.limit->params.algorithm, [&](auto rule) { Amend(rule, charge, kept, operation, now); });
   operation.charge = charge;
   operation.charge.cost += change;
 }

@@ -54,6 +54,10 @@ TEST(CompileRate, ABucketMustRefillWithin142Years) {
   EXPECT_TRUE(CompileRate(last));
   const RateSpec first_beyond{.count = 1, .period = Seconds(1), .burst = 4'503'599'628};
   EXPECT_FALSE(CompileRate(first_beyond));
+  RateSpec longest{.count = 1, .period = Millis(1), .burst = kMaxExact / 1'000};
+  EXPECT_EQ(CompileRate(longest)->tick, Millis(1));
+  ++*longest.burst;
+  EXPECT_FALSE(CompileRate(longest));
 }
 
 TEST(CompileRate, RatesAboveAMillionASecondAreExactOrRefused) {
@@ -111,7 +115,9 @@ TEST(CompileRate, ZeroAndUnlimitedNeedNoNumbers) {
 TEST(CompileRate, CalendarWindowsHaveANominalLength) {
   const auto days = [](WindowKind kind) {
     const RateSpec spec{.algorithm = Algorithm::kFixedWindow, .window = kind, .count = 1};
-    return CompileRate(spec)->period.count / 86'400'000'000;
+    const int64_t period = CompileRate(spec)->period.count;
+    EXPECT_EQ(period % 86'400'000'000, 0);
+    return period / 86'400'000'000;
   };
   EXPECT_EQ(days(WindowKind::kDay), 1);
   EXPECT_EQ(days(WindowKind::kWeek), 7);

@@ -4,6 +4,7 @@
 // can ask for more, which then counts with the newest run (never shorter than its own time).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/algorithm.h"
@@ -27,7 +28,7 @@ struct SlidingLog {
   static EngineTime FitsAt(const Scene& scene, const BucketEdit& edit, int64_t cost);
   static int64_t Available(const Scene& scene, const BucketEdit& edit) {
     const int64_t room = scene.params.capacity - edit.state.value;
-    return room <= 0 ? 0 : room;
+    return std::max<int64_t>(room, 0);
   }
   static EngineTime IdleAt(const LimitParams& params, const BucketState& state) {
     return state.value == 0 ? EngineTime{} : state.stamp + params.period;

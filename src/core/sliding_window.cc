@@ -77,7 +77,7 @@ int64_t SlidingWindow::Available(const Scene& scene, const BucketEdit& edit) {
   const int64_t weight =
       CeilDiv(WeightBefore(scene.params, edit.state, scene.now), PeriodTicks(scene.params));
   const int64_t room = scene.params.capacity - edit.state.value - weight;
-  return room <= 0 ? 0 : room;
+  return std::max<int64_t>(room, 0);
 }
 
 bool SlidingWindow::Take(const Scene& scene, int64_t cost, BucketEdit& edit, Charge& charge) {

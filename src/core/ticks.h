@@ -2,6 +2,7 @@
 // non-negative unless a function says otherwise.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
@@ -34,9 +35,9 @@ constexpr EngineTime AfterTicks(EngineTime from, int64_t ticks, Micros tick) {
   const EngineTime latest = from + Micros{kMaxSpanMicros};
   if (ticks > TickIndex(kMaxSpanMicros, tick)) return latest;
   const EngineTime at{(TickIndex(from.us, tick) + ticks) * tick.count};
-  return at < latest ? at : latest;
+  return std::min(at, latest);
 }
 
-constexpr EngineTime Later(EngineTime a, EngineTime b) { return a < b ? b : a; }
+constexpr EngineTime Later(EngineTime a, EngineTime b) { return std::max(a, b); }
 
 }  // namespace penstock::core

@@ -43,7 +43,7 @@ struct TokenBucket {
 
   static int64_t Available(const Scene& scene, const BucketEdit& edit) {
     const int64_t room = scene.params.capacity * scene.params.unit_cost - edit.state.value;
-    return room <= 0 ? 0 : room / scene.params.unit_cost;
+    return room < scene.params.unit_cost ? 0 : room / scene.params.unit_cost;
   }
 
   static EngineTime IdleAt(const LimitParams& params, const BucketState& state) {

@@ -292,7 +292,7 @@ class Player {
     const auto expected = DecideTogether(
         requests, {.max_wait_us = step.max_wait_us, .force = step.force, .partial = step.partial}, now_us_);
     for (size_t i = 0; i < pairs_.size(); ++i) {
-      const std::string difference = Compare(i, operations[i], FromModel(expected[i]));
+      std::string difference = Compare(i, operations[i], FromModel(expected[i]));
       if (!difference.empty()) return difference;
       Count(operations[i].verdict);
       const bool migrates = operations[i].bucket.version < operations[i].limit->version;
