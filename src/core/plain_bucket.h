@@ -4,6 +4,8 @@
 // both ways always agree.
 #pragma once
 
+#include <algorithm>
+
 #include "core/group.h"
 #include "core/operation.h"
 #include "core/token_bucket.h"
@@ -37,8 +39,7 @@ inline bool IsPlain(const LimitParams& params, const GroupOptions& options, int6
     verdict.retry_after = TokenBucket::FitsAt(scene, edit, cost) - now;
   }
   verdict.remaining = TokenBucket::Available(scene, edit);
-  const EngineTime idle_at = TokenBucket::IdleAt(params, edit.state);
-  if (idle_at > now) verdict.reset_after = idle_at - now;
+  verdict.reset_after = std::max(TokenBucket::IdleAt(params, edit.state) - now, Micros{});
   state = edit.state;
   return edit.write;
 }
