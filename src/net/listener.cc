@@ -63,8 +63,7 @@ ListenerImpl::Accepting ListenerImpl::AcceptOne() {
         errno == ENOPROTOOPT || errno == EOPNOTSUPP) {
       return Accepting::kGoesOn;
     }
-    const bool first = options_.stats->accept_pauses.load(std::memory_order_relaxed) == 0;
-    if (first)
+    if (!std::exchange(told_, true))
       Log(LogLevel::kWarning, std::string("cannot accept connections for now: ") + std::strerror(errno));
     return Accepting::kPause;
   }

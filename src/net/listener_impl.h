@@ -53,6 +53,7 @@ class ListenerImpl final : public Watched {
   std::vector<Connection*> running_;  // deferred ones of this turn
   uint32_t sweep_ = 0;
   bool draining_ = false;
+  bool told_ = false;  // the log says already that accepting fails
 };
 
 }  // namespace penstock::net
