@@ -121,6 +121,16 @@ TEST_P(RequestIds, SettleOfAnUnknownOrExpiredIdChangesNothing) {
   EXPECT_EQ(remaining(), before);
 }
 
+TEST_P(RequestIds, SettleOfBucketsThatTookNoPartIsUnknown) {
+  client_.Ask(Named(5));
+  Request request = Settle(2);
+  request.asks[0].key = "another";
+  EXPECT_EQ(client_.Ask(request).result.state, engine::GroupState::kUnknownId);
+  EXPECT_EQ(remaining(), 5);
+  EXPECT_EQ(client_.Check(*limit_, 0, "another").remaining, 10);
+  EXPECT_EQ(client_.Ask(Settle(2))[0].remaining, 8);
+}
+
 TEST_P(RequestIds, SettleAfterAWindowsEdgeTouchesNoLaterWindow) {
   for (const core::RateSpec& spec :
        {Fixed(10, Seconds(30)), Fixed(10, Seconds(30), core::WindowKind::kFirstRequest)}) {
