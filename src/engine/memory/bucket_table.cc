@@ -78,12 +78,12 @@ bool BucketTable::TryReserveKeys(uint64_t count) {
   return true;
 }
 
-bool BucketTable::ReserveKeys(uint64_t count, std::span<const Hash128> keep,
+bool BucketTable::ReserveKeys(uint64_t count, std::span<const core::Operation> keep,
                               EngineTime now) NO_THREAD_SAFETY_ANALYSIS {
   if (TryReserveKeys(count)) [[likely]]
     return true;
-  for (const Hash128& name : keep) {
-    Shard& own = shards_[ShardOf(name)];
+  for (const core::Operation& operation : keep) {
+    Shard& own = ShardFor(operation);
     if (MaySweep(own, now) && Sweep(own, keep, now) > 0 && TryReserveKeys(count)) return true;
   }
   // Another shard may hold idle keys. Only tried: its holder may be waiting for one of our locks. One that is ours
@@ -109,7 +109,7 @@ bool BucketTable::MaySweep(Shard& shard, EngineTime now) const {
   return (now.us - shard.swept_at_us) / kMicrosPerSlot >= static_cast<int64_t>(shard.swept_slots);
 }
 
-uint64_t BucketTable::Sweep(Shard& shard, std::span<const Hash128> keep, EngineTime now) {
+uint64_t BucketTable::Sweep(Shard& shard, std::span<const core::Operation> keep, EngineTime now) {
   shard.swept_at_us = now.us;
   shard.swept_slots = shard.slots.size();
   shard.asked_since_sweep = 0;
@@ -118,7 +118,8 @@ uint64_t BucketTable::Sweep(Shard& shard, std::span<const Hash128> keep, EngineT
     const core::LimitParams& params = (*params_)[slot.params()].params;
     const EngineTime idle_at = core::IdleAt(params, StateOf(shard, slot, params.algorithm));
     const Hash128 name{slot.high, slot.low};
-    if (idle_at > now || std::find(keep.begin(), keep.end(), name) != keep.end()) {
+    const auto kept = [&name](const core::Operation& operation) { return operation.name == name; };
+    if (idle_at > now || std::any_of(keep.begin(), keep.end(), kept)) {
       next_idle_us = std::min(next_idle_us, idle_at.us);
       return false;
     }
@@ -139,7 +140,8 @@ void BucketTable::Drop(Shard& shard, const Slot& slot) {
   params_->Release(params);
 }
 
-bool BucketTable::ReserveSlots(Shard& shard, size_t count, std::span<const Hash128> keep, EngineTime now) {
+bool BucketTable::ReserveSlots(Shard& shard, size_t count, std::span<const core::Operation> keep,
+                               EngineTime now) {
   // Dropping a few only to sweep again soon would cost more than growing.
   constexpr uint64_t kWorthwhile = 16;
   while (!shard.slots.HasRoom(count)) {
@@ -167,14 +169,12 @@ bool BucketTable::ReserveRecord(Shard& shard, Slot* slot, const core::Operation&
   return true;
 }
 
-bool BucketTable::MakeRoom(std::span<core::Operation> operations, const Hash128* names, EngineTime now) {
-  const std::span<const Hash128> keep(names, operations.size());
+bool BucketTable::MakeRoom(std::span<core::Operation> operations, EngineTime now) {
   for (const bool with_shadow : {true, false}) {
     bool given = false;
     uint64_t fresh = 0;
-    for (size_t i = 0; i < operations.size(); ++i) {
-      core::Operation& operation = operations[i];
-      if (!operation.edit.write || shards_[ShardOf(names[i])].slots.Find(names[i]) != nullptr) continue;
+    for (core::Operation& operation : operations) {
+      if (!operation.edit.write || ShardFor(operation).slots.Find(operation.name) != nullptr) continue;
       if (!with_shadow && operation.limit->shadow) {
         operation.edit = {};
         operation.charge = {};
@@ -185,14 +185,14 @@ bool BucketTable::MakeRoom(std::span<core::Operation> operations, const Hash128*
       ++fresh;
     }
     if (!with_shadow && !given) return false;
-    if (fresh > 0 && !ReserveKeys(fresh, keep, now)) continue;
+    if (fresh > 0 && !ReserveKeys(fresh, operations, now)) continue;
     bool room = true;
-    for (size_t i = 0; i < operations.size() && room; ++i) {
-      if (!operations[i].edit.write) continue;
-      Shard& shard = shards_[ShardOf(names[i])];
-      Slot* const slot = shard.slots.Find(names[i]);
-      if (slot == nullptr) room = ReserveSlots(shard, fresh, keep, now);
-      room = room && ReserveRecord(shard, slot, operations[i], fresh);
+    for (const core::Operation& operation : operations) {
+      if (!operation.edit.write || !room) continue;
+      Shard& shard = ShardFor(operation);
+      Slot* const slot = shard.slots.Find(operation.name);
+      if (slot == nullptr) room = ReserveSlots(shard, fresh, operations, now);
+      room = room && ReserveRecord(shard, slot, operation, fresh);
     }
     if (room) return true;
     keys_.fetch_sub(fresh, std::memory_order_relaxed);
@@ -200,28 +200,27 @@ bool BucketTable::MakeRoom(std::span<core::Operation> operations, const Hash128*
   return false;
 }
 
-void BucketTable::Store(const Hash128& name, const core::Operation& operation, EngineTime now) {
-  Shard& shard = shards_[ShardOf(name)];
-  Slot* slot = shard.slots.Find(name);
+void BucketTable::Store(const core::Operation& operation, EngineTime now) {
+  Shard& shard = ShardFor(operation);
+  Slot* slot = shard.slots.Find(operation.name);
   const bool fresh = slot == nullptr;
-  if (fresh) slot = shard.slots.Insert(name);
+  if (fresh) slot = shard.slots.Insert(operation.name);
   Put(shard, *slot, fresh, operation, now);
 }
 
-bool BucketTable::StoreOne(Shard& shard, Slot* slot, const Hash128& name, core::Operation& operation,
-                           EngineTime now) {
+bool BucketTable::StoreOne(Shard& shard, Slot* slot, const core::Operation& operation, EngineTime now) {
   if (slot != nullptr) [[likely]] {
     if (!ReserveRecord(shard, slot, operation, 0)) return false;
     Put(shard, *slot, false, operation, now);
     return true;
   }
-  const std::span<const Hash128> keep(&name, 1);
+  const std::span<const core::Operation> keep(&operation, 1);
   if (!ReserveKeys(1, keep, now)) return false;
   if (!ReserveSlots(shard, 1, keep, now) || !ReserveRecord(shard, nullptr, operation, 1)) {
     keys_.fetch_sub(1, std::memory_order_relaxed);
     return false;
   }
-  Put(shard, *shard.slots.Insert(name), true, operation, now);
+  Put(shard, *shard.slots.Insert(operation.name), true, operation, now);
   return true;
 }
 

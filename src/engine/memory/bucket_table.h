@@ -2,6 +2,8 @@
 // name. Keeps the bound on keys over all shards, and drops what is idle (the same as absent) before it grows or
 // refuses; nothing else is ever dropped.
 //
+// An operation names its bucket (Operation::name) before it comes here.
+//
 // Thread contract: the methods of the first part may be called by any thread; those of the second under the locks of
 // the shards of all names given. Locks are taken in ascending order of shards.
 #pragma once
@@ -64,6 +66,8 @@ class BucketTable {
     return static_cast<size_t>((name.high >> 1) >> (63 - shard_bits_));
   }
   Shard& shard(size_t index) { return shards_[index]; }
+  // Of the operation's bucket.
+  Shard& ShardFor(const core::Operation& operation) { return shards_[ShardOf(operation.name)]; }
   void Prefetch(const Hash128& name) const { shards_[ShardOf(name)].slots.Prefetch(name); }
   uint64_t keys() const { return keys_.load(std::memory_order_relaxed); }
   uint64_t max_keys() const { return max_keys_; }
@@ -72,8 +76,8 @@ class BucketTable {
   // Under the locks.
 
   // Finds the bucket and fills the operation's view of it; null when absent.
-  Slot* Look(Shard& shard, const Hash128& name, core::Operation& operation) {
-    Slot* const slot = shard.slots.Find(name);
+  Slot* Look(Shard& shard, core::Operation& operation) {
+    Slot* const slot = shard.slots.Find(operation.name);
     core::BucketView& view = operation.bucket;
     view.present = slot != nullptr;
     if (slot == nullptr) {
@@ -92,11 +96,11 @@ class BucketTable {
 
   // Makes room for everything that the edits write, so that Store cannot fail. False when the table is full of keys in
   // use: then nothing has changed. The edits of shadow limits give way first (their charge is dropped).
-  bool MakeRoom(std::span<core::Operation> operations, const Hash128* names, EngineTime now);
+  bool MakeRoom(std::span<core::Operation> operations, EngineTime now);
   // Carries out the operation's edit. Precondition: MakeRoom.
-  void Store(const Hash128& name, const core::Operation& operation, EngineTime now);
+  void Store(const core::Operation& operation, EngineTime now);
   // Both for the one operation whose slot was just looked up (null: absent). False when full.
-  bool StoreOne(Shard& shard, Slot* slot, const Hash128& name, core::Operation& operation, EngineTime now);
+  bool StoreOne(Shard& shard, Slot* slot, const core::Operation& operation, EngineTime now);
   void Erase(const Hash128& name);
   // A slot of the shard was written that will be idle at that instant.
   static void ExpectIdle(Shard& shard, int64_t idle_us) {
@@ -117,13 +121,13 @@ class BucketTable {
   // The other buckets' view. False when the slot is not of the limit's algorithm, which no limit's own bucket is: then it is erased.
   bool View(Shard& shard, Slot& slot, core::Operation& operation);
   bool TryReserveKeys(uint64_t count);
-  bool ReserveKeys(uint64_t count, std::span<const Hash128> keep, EngineTime now);
+  bool ReserveKeys(uint64_t count, std::span<const core::Operation> keep, EngineTime now);
   bool ReserveRecord(Shard& shard, Slot* slot, const core::Operation& operation, size_t fresh);
   // Room for `count` more slots in the shard: drops idle ones, then grows.
-  bool ReserveSlots(Shard& shard, size_t count, std::span<const Hash128> keep, EngineTime now);
+  bool ReserveSlots(Shard& shard, size_t count, std::span<const core::Operation> keep, EngineTime now);
   bool MaySweep(Shard& shard, EngineTime now) const;
   // Drops the shard's idle slots except those named; returns how many.
-  uint64_t Sweep(Shard& shard, std::span<const Hash128> keep, EngineTime now);
+  uint64_t Sweep(Shard& shard, std::span<const core::Operation> keep, EngineTime now);
   void Put(Shard& shard, Slot& slot, bool fresh, const core::Operation& operation, EngineTime now);
   // Gives back what the slot refers to.
   void Drop(Shard& shard, const Slot& slot);

@@ -10,10 +10,10 @@ namespace {
 // Holds the locks of all shards of some names, taken in ascending order.
 class ShardLocks {
  public:
-  ShardLocks(BucketTable& table, const Hash128* names, size_t count) NO_THREAD_SAFETY_ANALYSIS
+  ShardLocks(BucketTable& table, std::span<const core::Operation> operations) NO_THREAD_SAFETY_ANALYSIS
       : table_(table) {
-    for (size_t i = 0; i < count; ++i) {
-      const auto shard = static_cast<uint16_t>(table.ShardOf(names[i]));
+    for (const core::Operation& operation : operations) {
+      const auto shard = static_cast<uint16_t>(table.ShardOf(operation.name));
       const auto at = std::lower_bound(shards_.begin(), shards_.begin() + size_, shard);
       if (at != shards_.begin() + size_ && *at == shard) continue;
       std::copy_backward(at, shards_.begin() + size_, shards_.begin() + size_ + 1);
@@ -42,25 +42,22 @@ bool Charged(const core::Operation& operation) { return operation.charge.cost !=
 void MemorySession::Decide(Batch& batch, SteadyTime, Sink& sink) noexcept {
   const EngineTime now = engine_.Now();
   const std::span<Group> groups = batch.groups();
-  size_t done = 0;
-  while (done < groups.size()) {
-    // The next run: as many groups as fit, at least one.
-    size_t count = groups[done].count;
-    size_t end = done + 1;
-    while (end < groups.size() && count + groups[end].count <= kRun) count += groups[end++].count;
-    const size_t first = groups[done].first;
-    if (count <= kRun) Name(batch.operations().subspan(first, count));
-    for (; done < end; ++done) {
-      Group& group = groups[done];
-      group.result = {.state = GroupState::kDecided, .now = now};
-      const Hash128* const names = names_.data() + (group.first - first);
-      if (group.count == 1 && group.mode == Mode::kCheck && group.request_id.empty()) [[likely]] {
-        DecideOne(group, *batch.operations(group).data(), *names, now);
-      } else {
-        DecideGroup({group, batch.operations(group), names, now});
+  const std::span<core::Operation> operations = batch.operations();
+  size_t named = 0;  // operations whose lines are on their way
+  for (Group& group : groups) {
+    if (group.first + group.count > named) {
+      const size_t end = std::min(named + kRun, operations.size());
+      for (; named < end; ++named) {
+        if (!operations[named].named) Expect(operations[named]);
       }
-      sink.Decided(batch, group);
     }
+    group.result = {.state = GroupState::kDecided, .now = now};
+    if (group.count == 1 && group.mode == Mode::kCheck && group.request_id.empty()) [[likely]] {
+      DecideOne(group, operations[group.first], now);
+    } else {
+      DecideGroup({group, operations.subspan(group.first, group.count), now});
+    }
+    sink.Decided(batch, group);
   }
 }
 
@@ -69,13 +66,6 @@ void MemorySession::Expect(core::Operation& operation) noexcept {
   operation.name = SlotName(Combine(BindingOf(*operation.limit).identity, key));
   operation.named = true;
   table_.Prefetch(operation.name);
-}
-
-void MemorySession::Name(std::span<core::Operation> operations) {
-  for (size_t i = 0; i < operations.size(); ++i) {
-    if (!operations[i].named) Expect(operations[i]);
-    names_[i] = operations[i].name;
-  }
 }
 
 void MemorySession::DecideGroup(const Work& work) {
@@ -93,20 +83,20 @@ void MemorySession::DecideGroup(const Work& work) {
 }
 
 // Most requests: one limit, no request id; and most of these are plain.
-void MemorySession::DecideOne(Group& group, core::Operation& operation, const Hash128& name,
+void MemorySession::DecideOne(Group& group, core::Operation& operation,
                               EngineTime now) NO_THREAD_SAFETY_ANALYSIS {
   const core::Limit& limit = *operation.limit;
   const uint32_t params = BindingOf(limit).params;
   if (params == ParamTable::kNone || !core::IsPlain(limit.params, group.options, operation.cost))
       [[unlikely]] {
-    return DecideOther({group, {&operation, 1}, &name, now});
+    return DecideOther({group, {&operation, 1}, now});
   }
-  Shard& shard = table_.shard(table_.ShardOf(name));
+  Shard& shard = table_.ShardFor(operation);
   shard.lock.Lock();
-  Slot* const slot = shard.slots.Find(name);
+  Slot* const slot = shard.slots.Find(operation.name);
   if (slot == nullptr || slot->params() != params) [[unlikely]] {
     shard.lock.Unlock();
-    return DecideOther({group, {&operation, 1}, &name, now});
+    return DecideOther({group, {&operation, 1}, now});
   }
   core::BucketState state{{slot->stamp()}, slot->value(), 0};
   if (core::DecidePlain(limit.params, true, operation.cost, now, state, operation.verdict)) {
@@ -123,16 +113,16 @@ void MemorySession::DecideOther(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
   if (BindingOf(*operation.limit).params == ParamTable::kNone) {
     return Refuse(work, GroupState::kUnavailable, Reason::kFull);
   }
-  Shard& shard = table_.shard(table_.ShardOf(work.names[0]));
+  Shard& shard = table_.ShardFor(work.operations[0]);
   shard.lock.Lock();
-  Slot* const slot = table_.Look(shard, work.names[0], operation);
+  Slot* const slot = table_.Look(shard, operation);
   const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
   if (status != core::GroupStatus::kDecided) {
     shard.counters.stale += status == core::GroupStatus::kStale;
     Finish(work, status);
   } else {
     shard.counters.saturated += operation.verdict.saturated;
-    if (operation.edit.write && !table_.StoreOne(shard, slot, work.names[0], operation, work.now)) {
+    if (operation.edit.write && !table_.StoreOne(shard, slot, operation, work.now)) {
       ++shard.counters.refused_full;
       Refuse(work, GroupState::kUnavailable, Reason::kFull);
     }
@@ -141,28 +131,25 @@ void MemorySession::DecideOther(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
 }
 
 void MemorySession::DecideAll(const Work& work) {
-  const ShardLocks locks(table_, work.names, work.operations.size());
+  const ShardLocks locks(table_, work.operations);
   DecideLocked(work);
 }
 
 void MemorySession::DecideLocked(const Work& work) {
   if (work.operations.empty()) return;
-  ShardCounters& counters = table_.shard(table_.ShardOf(work.names[0])).counters;
-  for (size_t i = 0; i < work.operations.size(); ++i) {
-    table_.Look(table_.shard(table_.ShardOf(work.names[i])), work.names[i], work.operations[i]);
-  }
+  ShardCounters& counters = table_.ShardFor(work.operations[0]).counters;
+  for (core::Operation& operation : work.operations) table_.Look(table_.ShardFor(operation), operation);
   const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
   if (status != core::GroupStatus::kDecided) {
     counters.stale += status == core::GroupStatus::kStale;
     return Finish(work, status);
   }
-  if (!table_.MakeRoom(work.operations, work.names, work.now)) {
+  if (!table_.MakeRoom(work.operations, work.now)) {
     ++counters.refused_full;
     return Refuse(work, GroupState::kUnavailable, Reason::kFull);
   }
-  for (size_t i = 0; i < work.operations.size(); ++i) {
-    const core::Operation& operation = work.operations[i];
-    if (operation.edit.write) table_.Store(work.names[i], operation, work.now);
+  for (const core::Operation& operation : work.operations) {
+    if (operation.edit.write) table_.Store(operation, work.now);
     counters.saturated += operation.verdict.saturated;
   }
 }
@@ -206,7 +193,7 @@ void MemorySession::KeepId(const Work& work, const Hash128& id) {
   for (size_t i = 0; i < work.operations.size(); ++i) {
     const core::Operation& operation = work.operations[i];
     StoredOperation& stored = record->operations[i];
-    stored = {work.names[i], operation.verdict, operation.charge};
+    stored = {operation.name, operation.verdict, operation.charge};
     // Asked for nothing (a budget that is settled later): the place where the rest will be charged.
     if (!Charged(operation)) {
       stored.charge = {.at = work.now,
@@ -218,9 +205,8 @@ void MemorySession::KeepId(const Work& work, const Hash128& id) {
 }
 
 void MemorySession::Replay(const Work& work, IdRecord& record) {
-  for (size_t i = 0; i < work.operations.size(); ++i) {
-    core::Operation& operation = work.operations[i];
-    const StoredOperation* const stored = record.Find(work.names[i]);
+  for (core::Operation& operation : work.operations) {
+    const StoredOperation* const stored = record.Find(operation.name);
     operation.skipped = stored == nullptr;
     operation.edit = {};
     operation.verdict = stored == nullptr ? core::Verdict{} : stored->verdict;
@@ -231,34 +217,31 @@ void MemorySession::Replay(const Work& work, IdRecord& record) {
 
 // Each limit that took part is charged, or given back, the difference between what was really used and what it took.
 void MemorySession::Settle(const Work& work, IdRecord& record) {
-  const ShardLocks locks(table_, work.names, work.operations.size());
-  for (size_t i = 0; i < work.operations.size(); ++i) {
-    core::Operation& operation = work.operations[i];
-    Shard& shard = table_.shard(table_.ShardOf(work.names[i]));
-    table_.Look(shard, work.names[i], operation);
+  const ShardLocks locks(table_, work.operations);
+  for (core::Operation& operation : work.operations) {
+    Shard& shard = table_.ShardFor(operation);
+    table_.Look(shard, operation);
     if (operation.bucket.present && operation.bucket.version > operation.limit->version) {
       ++shard.counters.stale;
       return Finish(work, core::GroupStatus::kStale);
     }
   }
-  for (size_t i = 0; i < work.operations.size(); ++i) {
-    core::Operation& operation = work.operations[i];
-    const StoredOperation* const stored = record.Find(work.names[i]);
+  for (core::Operation& operation : work.operations) {
+    const StoredOperation* const stored = record.Find(operation.name);
     operation.skipped = stored == nullptr;
     // A shadow limit that had no room took no part.
     const bool took = stored != nullptr && stored->verdict.outcome == Outcome::kAllowed;
     const core::Charge charge = took ? stored->charge : core::Charge{};
     core::AdjustCharge(operation, charge, took ? operation.cost - charge.cost : 0, work.now);
   }
-  if (!table_.MakeRoom(work.operations, work.names, work.now)) {
-    ++table_.shard(table_.ShardOf(work.names[0])).counters.refused_full;
+  if (!table_.MakeRoom(work.operations, work.now)) {
+    ++table_.ShardFor(work.operations[0]).counters.refused_full;
     return Refuse(work, GroupState::kUnavailable, Reason::kFull);
   }
-  for (size_t i = 0; i < work.operations.size(); ++i) {
-    const core::Operation& operation = work.operations[i];
-    if (operation.edit.write) table_.Store(work.names[i], operation, work.now);
-    table_.shard(table_.ShardOf(work.names[i])).counters.saturated += operation.verdict.saturated;
-    if (StoredOperation* const stored = record.Find(work.names[i]); stored != nullptr) {
+  for (const core::Operation& operation : work.operations) {
+    if (operation.edit.write) table_.Store(operation, work.now);
+    table_.ShardFor(operation).counters.saturated += operation.verdict.saturated;
+    if (StoredOperation* const stored = record.Find(operation.name); stored != nullptr) {
       if (stored->verdict.outcome == Outcome::kAllowed) stored->charge = operation.charge;
     }
   }
@@ -266,10 +249,9 @@ void MemorySession::Settle(const Work& work, IdRecord& record) {
 
 // The verdicts are those of a peek at the empty buckets.
 void MemorySession::Reset(const Work& work) {
-  const ShardLocks locks(table_, work.names, work.operations.size());
-  for (size_t i = 0; i < work.operations.size(); ++i) {
-    core::Operation& operation = work.operations[i];
-    table_.Erase(work.names[i]);
+  const ShardLocks locks(table_, work.operations);
+  for (core::Operation& operation : work.operations) {
+    table_.Erase(operation.name);
     operation.bucket = {};
     operation.cost = 0;
   }

@@ -6,7 +6,6 @@
 // Thread contract: one event loop's thread; what it shares with other sessions has its own locks.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,17 +33,15 @@ class MemorySession final : public EngineSession {
   static constexpr size_t kMaxOperations = kMaxLimitsPerRequest;  // of one group
   static_assert(kMaxOperations <= SlotTable::kMaxRoom);
 
-  // The operations of one group with their buckets' names.
+  // One group, its operations named.
   struct Work {
     Group& group;
     std::span<core::Operation> operations;
-    const Hash128* names;
     EngineTime now;
   };
 
-  void Name(std::span<core::Operation> operations);
   void DecideGroup(const Work& work);
-  void DecideOne(Group& group, core::Operation& operation, const Hash128& name, EngineTime now);
+  void DecideOne(Group& group, core::Operation& operation, EngineTime now);
   // One operation that is not plain, or whose bucket is absent or was written under other parameters.
   void DecideOther(const Work& work);
   void DecideUnderId(const Work& work);
@@ -62,7 +59,6 @@ class MemorySession final : public EngineSession {
 
   MemoryEngine& engine_;
   BucketTable& table_;
-  std::array<Hash128, kRun> names_;
 };
 
 }  // namespace penstock::engine
