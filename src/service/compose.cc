@@ -149,6 +149,8 @@ void Compose(const ComposeInput& input, Decision& decision) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
   size_t top = kNone;
   bool allowed = true;
+  bool saturated = false;
+  int64_t wait_us = 0;
   for (const core::Operation& operation : input.operations) {
     if (operation.skipped) continue;
     const core::Limit& limit = *operation.limit;
@@ -157,21 +159,24 @@ void Compose(const ComposeInput& input, Decision& decision) {
     const LimitInfo& info = input.infos[limit.number];
     Fill(operation, info, asked, part);
     if (input.counters != nullptr) Count(operation, part, input.counters->At(info.slot));
-    if (limit.shadow) continue;
-    if (part.outcome == Outcome::kUnavailable) [[unlikely]] {
+    if (part.shadow) continue;
+    if (part.degraded) [[unlikely]] {
       decision.degraded = true;
       decision.reason = result.reason;
-      allowed = allowed && AllowsUnasked(limit, result.reason, input.on_full);
+      allowed &= AllowsUnasked(limit, result.reason, input.on_full);
     } else {
-      allowed = allowed && part.outcome == Outcome::kAllowed;
-      decision.saturated = decision.saturated || part.saturated;
-      decision.wait = std::max(decision.wait, microseconds(operation.verdict.wait.count));
-      if (input.partial) AddTaken(part, decision.taken);
+      allowed &= part.outcome == Outcome::kAllowed;
+      saturated |= part.saturated;
+      wait_us = std::max(wait_us, operation.verdict.wait.count);
+      if (input.partial) [[unlikely]]
+        AddTaken(part, decision.taken);
     }
     if (top == kNone || Decides(part, decision.limits[top])) top = index;
   }
   if (top == kNone) return;  // only shadow limits
   decision.allowed = allowed;
+  decision.saturated = saturated;
+  decision.wait = microseconds(wait_us);
   SetTop(decision.limits[top], decision);
 }
 

@@ -56,7 +56,7 @@ void DeciderImpl::AnswerImmediates(Context& context) {
       continue;
     }
     counters_.totals.unmatched.Add(1);
-    Decision& decision = pending.request->into != nullptr ? *pending.request->into : decision_;
+    Decision& decision = pending.into != nullptr ? *pending.into : decision_;
     SetUnlimited(decision);
     pending.receiver->Decided(pending.token, &decision);
   }
@@ -98,6 +98,7 @@ bool DeciderImpl::MayRepeat(const PublishedPolicy& used, int repeats, engine::Gr
 }
 
 bool DeciderImpl::Repeat(const Context& context, const Pending& pending, const engine::Group& group) {
+  if (pending.request == nullptr) return false;
   if (!MayRepeat(*context.policy, pending.repeats, group.result.state)) return false;
   if (filling_ != nullptr && filling_->policy != policy_.get()) {
     filled_.push_back(std::exchange(filling_, nullptr));
@@ -108,34 +109,34 @@ bool DeciderImpl::Repeat(const Context& context, const Pending& pending, const e
   ++next.repeats;
   if (!next.request->stable) next.request = Keep(again, *next.request);
   if (group.result.state == engine::GroupState::kStaleClock) again.estimate = group.result.now;
-  Add(again);
+  Add(again, *next.request, false);
   return true;
 }
 
 void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group) {
   const engine::GroupState state = group.result.state;
   if (state == engine::GroupState::kConflict || state == engine::GroupState::kUnknownId) [[unlikely]] {
-    pending.receiver->Decided(pending.token, tl::unexpected<Error>(UndecidedError(*pending.request, state)));
+    pending.receiver->Decided(pending.token, tl::unexpected<Error>(UndecidedError(group)));
     return;
   }
-  Decision& decision = pending.request->into != nullptr ? *pending.request->into : decision_;
+  Decision& decision = pending.into != nullptr ? *pending.into : decision_;
   const LimitInfo* const infos = pending.ad_hoc != nullptr
                                      ? &pending.ad_hoc->info
                                      : static_cast<const PublishedPolicy*>(batch.policy.get())->limits.data();
-  ComposeGroup(*pending.request, infos, batch, group, decision);
+  ComposeGroup(infos, pending.counted, batch, group, decision);
   pending.receiver->Decided(pending.token, &decision);
 }
 
-Error DeciderImpl::UndecidedError(const Request& request, engine::GroupState state) {
-  const std::string id = policy::Quoted(request.options.request_id);
-  if (state == engine::GroupState::kConflict) {
+Error DeciderImpl::UndecidedError(const engine::Group& group) {
+  const std::string id = policy::Quoted(group.request_id);
+  if (group.result.state == engine::GroupState::kConflict) {
     counters_.totals.conflicts.Add(1);
     return {ErrorKind::kConflict, "request_id: another request was made as " + id};
   }
   return {ErrorKind::kNotFound, "request_id: nothing is kept under " + id};
 }
 
-void DeciderImpl::ComposeGroup(const Request& request, const LimitInfo* infos, engine::Batch& batch,
+void DeciderImpl::ComposeGroup(const LimitInfo* infos, bool counted, engine::Batch& batch,
                                engine::Group& group, Decision& decision) {
   const engine::GroupState state = group.result.state;
   if (state == engine::GroupState::kStale || state == engine::GroupState::kStaleClock) [[unlikely]] {
@@ -147,10 +148,10 @@ void DeciderImpl::ComposeGroup(const Request& request, const LimitInfo* infos, e
   input.result = &group.result;
   input.infos = infos;
   input.on_full = options_.on_full;
-  input.partial = request.options.partial;
+  input.partial = group.options.partial;
   if (group.result.replayed) [[unlikely]] {
     counters_.totals.replayed.Add(1);
-  } else if (request.mode == engine::Mode::kCheck && !request.look) [[likely]] {
+  } else if (counted) [[likely]] {
     input.counters = &counters_;
     if (!group.result.replayable) [[unlikely]]
       counters_.totals.not_replayable.Add(1);

@@ -109,16 +109,25 @@ void DeciderImpl::SetPolicy(PolicyPointer policy) {
 }
 
 void DeciderImpl::Submit(const Request& request, Receiver& receiver, uint64_t token) {
-  if (request.mode == engine::Mode::kCheck && !request.look) counters_.totals.requests.Add(1);
+  const bool counted = request.mode == engine::Mode::kCheck && !request.look;
+  if (counted) counters_.totals.requests.Add(1);
   Context& context = Open();
-  Pending& pending = context.pending.emplace_back(Pending{&receiver, token, &request, nullptr, 0});
-  if (!IsPlain(request)) [[unlikely]] {
+  Pending& pending =
+      context.pending.emplace_back(Pending{&receiver, token, &request, request.into, nullptr, 0, counted});
+  const bool plain = IsPlain(request);
+  if (!plain) [[unlikely]] {
     if (Result<void> checked = CheckRequest(request); !checked) {
       return AddImmediate(context, std::move(checked).error());
     }
   }
-  if (!request.stable) pending.request = Keep(context, request);
-  Add(context);
+  if (request.stable) return Add(context, request, false);
+  // An ad hoc limit has no newer version and, but for calendars, no edges: it is never repeated.
+  if (plain && request.ad_hoc.has_value() && !core::IsCalendar(request.ad_hoc->window)) {
+    pending.request = nullptr;
+    return Add(context, request, true);
+  }
+  pending.request = Keep(context, request);
+  Add(context, *pending.request, false);
 }
 
 DeciderImpl::Context& DeciderImpl::Open() {
@@ -219,9 +228,9 @@ DeciderImpl::Added DeciderImpl::Wrong(ErrorKind kind, std::string message) {
   return Added::kWrong;
 }
 
-void DeciderImpl::Add(Context& context) {
+void DeciderImpl::Add(Context& context, const Request& request, bool copy_key) {
   Pending& pending = context.pending.back();
-  const Added added = AddRequest(context, *pending.request, pending.ad_hoc);
+  const Added added = AddRequest(context, request, copy_key, pending.ad_hoc);
   if (added == Added::kGroup) [[likely]] {
     if (pending.ad_hoc != nullptr) ad_hoc_.Use(*pending.ad_hoc);
     context.batch.groups().back().token = MakeToken(context.number, context.pending.size() - 1);
@@ -232,12 +241,13 @@ void DeciderImpl::Add(Context& context) {
   }
 }
 
-DeciderImpl::Added DeciderImpl::AddRequest(Context& context, const Request& request,
+DeciderImpl::Added DeciderImpl::AddRequest(Context& context, const Request& request, bool copy_key,
                                            AdHocCache::Entry*& ad_hoc) {
-  return request.ad_hoc.has_value() ? AddAdHoc(context, request, ad_hoc) : AddMatches(context, request);
+  return request.ad_hoc.has_value() ? AddAdHoc(context, request, copy_key, ad_hoc)
+                                    : AddMatches(context, request);
 }
 
-DeciderImpl::Added DeciderImpl::AddAdHoc(Context& context, const Request& request,
+DeciderImpl::Added DeciderImpl::AddAdHoc(Context& context, const Request& request, bool copy_key,
                                          AdHocCache::Entry*& ad_hoc) {
   AdHocCache::Entry* entry = ad_hoc_.Newest(*request.ad_hoc);
   if (entry == nullptr) [[unlikely]] {
@@ -251,7 +261,8 @@ DeciderImpl::Added DeciderImpl::AddAdHoc(Context& context, const Request& reques
   if (!payment) return Added::kNothing;
   ad_hoc = entry;
   AddGroup(context, request, entry->limit.domain);
-  AddOperation(context, entry->limit, std::span(&request.ad_hoc_key, 1), payment->cost, payment->unit);
+  const std::string_view key = copy_key ? context.batch.Copy(request.ad_hoc_key) : request.ad_hoc_key;
+  AddOperation(context, entry->limit, std::span(&key, 1), payment->cost, payment->unit);
   return Added::kGroup;
 }
 

@@ -61,9 +61,12 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   struct Pending {
     Receiver* receiver = nullptr;  // null: detached
     uint64_t token = 0;
-    const Request* request = nullptr;  // the caller's (stable) or a copy in the batch
+    const Request* request =
+        nullptr;  // the caller's (stable) or a copy in the batch; null: will not be repeated
+    Decision* into = nullptr;
     AdHocCache::Entry* ad_hoc = nullptr;
     int repeats = 0;
+    bool counted = false;  // a check, not a look
   };
   // What came of the request that was just added.
   enum class Added : uint8_t {
@@ -101,10 +104,11 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   void Release(Context& context);
   const Request* Keep(Context& context, const Request& request);
   // These are about the last element of context.pending.
-  void Add(Context& context);
+  void Add(Context& context, const Request& request, bool copy_key);
   void AddImmediate(Context& context, std::optional<Error> error);
-  Added AddRequest(Context& context, const Request& request, AdHocCache::Entry*& ad_hoc);
-  Added AddAdHoc(Context& context, const Request& request, AdHocCache::Entry*& ad_hoc);
+  // The request and its views must stay as long as the batch, except that `copy_key` copies an ad hoc key.
+  Added AddRequest(Context& context, const Request& request, bool copy_key, AdHocCache::Entry*& ad_hoc);
+  Added AddAdHoc(Context& context, const Request& request, bool copy_key, AdHocCache::Entry*& ad_hoc);
   Added AddMatches(Context& context, const Request& request);
   void AddGroup(Context& context, const Request& request, std::string_view domain);
   void AddOperation(Context& context, const core::Limit& limit, std::span<const std::string_view> key,
@@ -123,10 +127,10 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   // Whether to repeat a stale group; fetches the newest policy where that is what is stale.
   bool MayRepeat(const PublishedPolicy& used, int repeats, engine::GroupState state);
   // Of a group that is kConflict or kUnknownId.
-  Error UndecidedError(const Request& request, engine::GroupState state);
+  Error UndecidedError(const engine::Group& group);
   // Puts the decision together and counts it.
-  void ComposeGroup(const Request& request, const LimitInfo* infos, engine::Batch& batch,
-                    engine::Group& group, Decision& decision);
+  void ComposeGroup(const LimitInfo* infos, bool counted, engine::Batch& batch, engine::Group& group,
+                    Decision& decision);
 
   // Constant after construction.
   engine::EngineSession& session_;

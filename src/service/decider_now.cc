@@ -8,7 +8,8 @@
 namespace penstock::service {
 
 std::optional<Error> DeciderImpl::DecideNow(const Request& request, Decision& decision) {
-  if (request.mode == engine::Mode::kCheck && !request.look) counters_.totals.requests.Add(1);
+  const bool counted = request.mode == engine::Mode::kCheck && !request.look;
+  if (counted) counters_.totals.requests.Add(1);
   if (!IsPlain(request)) [[unlikely]] {
     if (Result<void> checked = CheckRequest(request); !checked) {
       counters_.totals.invalid.Add(1);
@@ -19,7 +20,7 @@ std::optional<Error> DeciderImpl::DecideNow(const Request& request, Decision& de
     now_.batch.Clear();
     now_.policy = policy_.get();  // stays until we are done with the batch
     AdHocCache::Entry* ad_hoc = nullptr;
-    const Added added = AddRequest(now_, request, ad_hoc);
+    const Added added = AddRequest(now_, request, false, ad_hoc);
     now_.estimate.reset();
     if (added == Added::kWrong) [[unlikely]] {
       counters_.totals.invalid.Add(1);
@@ -34,12 +35,12 @@ std::optional<Error> DeciderImpl::DecideNow(const Request& request, Decision& de
     engine::Group& group = now_.batch.groups().front();
     const engine::GroupState state = group.result.state;
     if (state == engine::GroupState::kDecided) [[likely]] {
-      ComposeGroup(request, ad_hoc != nullptr ? &ad_hoc->info : now_.policy->limits.data(), now_.batch, group,
+      ComposeGroup(ad_hoc != nullptr ? &ad_hoc->info : now_.policy->limits.data(), counted, now_.batch, group,
                    decision);
       return std::nullopt;
     }
     if (state == engine::GroupState::kConflict || state == engine::GroupState::kUnknownId) {
-      return UndecidedError(request, state);
+      return UndecidedError(group);
     }
     const bool stale = state == engine::GroupState::kStale || state == engine::GroupState::kStaleClock;
     const PolicyPointer held = policy_;  // the batch's, whatever MayRepeat fetches
@@ -47,7 +48,7 @@ std::optional<Error> DeciderImpl::DecideNow(const Request& request, Decision& de
       if (state == engine::GroupState::kStaleClock) now_.estimate = group.result.now;
       continue;
     }
-    ComposeGroup(request, ad_hoc != nullptr ? &ad_hoc->info : now_.policy->limits.data(), now_.batch, group,
+    ComposeGroup(ad_hoc != nullptr ? &ad_hoc->info : now_.policy->limits.data(), counted, now_.batch, group,
                  decision);
     return std::nullopt;
   }
