@@ -162,8 +162,10 @@ void MemorySession::DecideUnderId(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
   IdRecord* const record = engine_.ids_->Find(id, work.now);
   if (work.group.mode == Mode::kSettle) {
     // Of other attributes than the request's nothing is kept under its id either: that must not pass for settled.
-    const auto kept = [record](const Hash128& name) { return record->Find(name) != nullptr; };
-    if (record == nullptr || std::none_of(work.names, work.names + work.operations.size(), kept)) {
+    const auto kept = [record](const core::Operation& operation) {
+      return record->Find(operation.name) != nullptr;
+    };
+    if (record == nullptr || std::none_of(work.operations.begin(), work.operations.end(), kept)) {
       Refuse(work, GroupState::kUnknownId, Reason::kNone);
     } else {
       Settle(work, *record);
