@@ -121,6 +121,14 @@ class Refusal(harness.TestCase):
         self.assertIn("p.yaml:4", self.refused(2, "minuet", "--policy", policy))
 
 
+def refuses(where):
+    try:
+        socket.create_connection(where, timeout=harness.PATIENCE_S).close()
+    except ConnectionError:
+        return True
+    return False
+
+
 class Stop(harness.TestCase):
     def test_both_signals_stop_it_in_order(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -143,7 +151,7 @@ class Stop(harness.TestCase):
                 with Http(server.http) as other:  # the loop has seen what was sent before
                     self.assertEqual(other.ask("GET", "/healthz").status, 200)
                 server.signal(signal.SIGTERM)
-                server.wait_log("stopping")
+                harness.wait_for(lambda: refuses(server.http))  # so every loop has heard of the stop
                 http.send_bytes(body[9:])
                 response = http.receive()
                 self.assertEqual(response.status, 200)
