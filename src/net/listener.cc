@@ -24,9 +24,13 @@ ListenerImpl::~ListenerImpl() {
   options_.stats->open.fetch_sub(static_cast<uint32_t>(live_.size()), std::memory_order_relaxed);
 }
 
-void ListenerImpl::Start() {
-  if (!loop_.Watch(socket_, *this, EPOLLIN)) Log(LogLevel::kError, "cannot watch a listening socket");
+Result<void> ListenerImpl::Start() {
+  if (!loop_.Watch(socket_, *this, EPOLLIN)) {
+    return Fail(ErrorKind::kUnavailable,
+                std::string("cannot watch a listening socket: ") + std::strerror(errno));
+  }
   Sweep();
+  return {};
 }
 
 // ---- accepting
@@ -145,7 +149,7 @@ void ListenerImpl::CloseAll() {
 Listener::Listener(Loop& loop, int fd, ListenerOptions options)
     : impl_(std::make_unique<ListenerImpl>(loop.impl(), fd, std::move(options))) {}
 Listener::~Listener() = default;
-void Listener::Start() { impl_->Start(); }
+Result<void> Listener::Start() { return impl_->Start(); }
 void Listener::Drain() { impl_->Drain(); }
 void Listener::CloseAll() { impl_->CloseAll(); }
 

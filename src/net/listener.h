@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 
+#include "base/result.h"
 #include "net/limits.h"
 #include "net/loop.h"
 #include "net/protocol.h"
@@ -43,7 +44,8 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  void Start();
+  // Fails when the loop cannot watch the socket: peers would wait in its backlog for ever.
+  Result<void> Start();
   // Takes what the kernel has accepted already, stops listening, and lets every connection answer what it was asked
   // and close.
   void Drain();

@@ -1,4 +1,6 @@
 // The listener as its connections see it. Internal to net.
+//
+// Thread contract: as listener.h says; what connections call, on the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +20,7 @@ class ListenerImpl final : public Watched {
   ListenerImpl(const ListenerImpl&) = delete;
   ListenerImpl& operator=(const ListenerImpl&) = delete;
 
-  void Start();
+  Result<void> Start();
   void Drain();
   void CloseAll();
   void OnReady(uint32_t events) noexcept override;

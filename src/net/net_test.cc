@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <future>
 #include <string>
 #include <thread>
@@ -166,7 +167,7 @@ class NetTest : public testing::Test {
     options.factory = [this] { return std::make_unique<LineProtocol>(protocols_); };
     listener_ = std::make_unique<Listener>(loop_, *OpenListeningSocket(endpoint_), options);
     thread_ = std::thread([this] { loop_.Run(); });
-    OnLoop([this] { listener_->Start(); });
+    OnLoop([this] { EXPECT_TRUE(listener_->Start()); });
   }
   void SetUp() override { PrepareProcess(); }
   void TearDown() override {
@@ -196,6 +197,22 @@ class NetTest : public testing::Test {
   std::unique_ptr<Listener> listener_;
   std::thread thread_;
 };
+
+// A regular file cannot be watched: it stands for a socket that the kernel has no more room to watch.
+TEST_F(NetTest, AListenerThatCannotBeWatchedSaysSo) {
+  std::FILE* const file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  ListenerOptions options;
+  options.stats = &stats_;
+  listener_ = std::make_unique<Listener>(loop_, ::dup(::fileno(file)), options);
+  std::fclose(file);
+  thread_ = std::thread([this] { loop_.Run(); });
+  OnLoop([this] {
+    const Result<void> started = listener_->Start();
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().kind, ErrorKind::kUnavailable);
+  });
+}
 
 TEST_F(NetTest, PipelinedLinesAreAnsweredInOrderHoweverTheyAreCut) {
   StartServer();

@@ -1,5 +1,6 @@
 #include "server/worker.h"
 
+#include <future>
 #include <system_error>
 #include <utility>
 
@@ -70,11 +71,17 @@ Result<void> Worker::Start() {
   return {};
 }
 
-void Worker::Accept() {
-  loop_.Post([this] {
+Result<void> Worker::Accept() {
+  std::promise<Result<void>> started;
+  loop_.Post([this, &started] {
     KeepDate();
-    for (const auto& listener : listeners_) listener->Start();
+    Result<void> result;
+    for (const auto& listener : listeners_) {
+      if (result) result = listener->Start();
+    }
+    started.set_value(std::move(result));
   });
+  return started.get_future().get();
 }
 
 void Worker::Drain() {

@@ -66,7 +66,8 @@ class Worker {
 
   // The loop runs; or why it cannot: the system has no descriptors or no thread for it.
   Result<void> Start();
-  void Accept();
+  // The listeners have begun; or why one cannot.
+  Result<void> Accept();
   void Drain();
   // Whether Drain has reached every connection.
   bool drained() const { return drained_.load(std::memory_order_acquire); }
