@@ -92,6 +92,13 @@ void AppendDecisions(std::string& out, const service::Metrics& metrics) {
       Sample(out, kShadow, {{"domain", domain}, {"limit", limit}, {"outcome", outcome}}, counts.shadow[i]);
     }
   });
+  constexpr std::string_view kSaturated = "penstock_limit_saturated_total";
+  Head(out, kSaturated, "counter", "Charges of a limit held at the largest number that stays exact.");
+  metrics.ForEachLimit(
+      [&](std::string_view domain, std::string_view limit, const service::LimitCounts& counts) {
+        if (counts.saturated > 0)
+          Sample(out, kSaturated, {{"domain", domain}, {"limit", limit}}, counts.saturated);
+      });
 }
 
 void AppendTotals(std::string& out, const service::TotalCounts& totals) {
@@ -105,6 +112,10 @@ void AppendTotals(std::string& out, const service::TotalCounts& totals) {
   Single(out, "penstock_replays_total", "counter", "Repeats that got their first answer.", totals.replayed);
   Single(out, "penstock_not_replayable_total", "counter", "Charges whose request id could not be kept.",
          totals.not_replayable);
+  Single(out, "penstock_repeats_total", "counter",
+         "Checks decided again because the policy or the calendar had moved on.", totals.repeats);
+  Single(out, "penstock_ad_hoc_limits_compiled_total", "counter", "Ad hoc limits that no cache held.",
+         totals.ad_hoc_compiled);
 }
 
 void AppendEngine(std::string& out, const MetricsInput& input) {
@@ -139,9 +150,31 @@ void AppendLatency(std::string& out, std::span<const ProtocolMetrics> protocols)
     out += '\n';
     Sample(out, "penstock_decision_seconds_count", {{"protocol", p.protocol}}, p.latency.count);
   }
-  Head(out, "penstock_connections", "gauge", "Open connections.");
-  for (const ProtocolMetrics& p : protocols)
-    Sample(out, "penstock_connections", {{"protocol", p.protocol}}, p.connections);
+}
+
+void AppendConnections(std::string& out, std::span<const ProtocolMetrics> protocols) {
+  struct Family {
+    std::string_view name;
+    std::string_view type;
+    std::string_view help;
+    uint64_t ProtocolMetrics::*value;
+  };
+  constexpr Family kFamilies[] = {
+      {"penstock_connections", "gauge", "Open connections.", &ProtocolMetrics::connections},
+      {"penstock_connections_accepted_total", "counter", "Connections taken.", &ProtocolMetrics::accepted},
+      {"penstock_connections_timed_out_total", "counter", "Connections closed because their peer was silent.",
+       &ProtocolMetrics::timed_out},
+      {"penstock_tls_handshakes_failed_total", "counter", "TLS handshakes that came to nothing.",
+       &ProtocolMetrics::failed_handshakes},
+      {"penstock_accept_pauses_total", "counter",
+       "Pauses in accepting: no file descriptor, or the most connections are open.",
+       &ProtocolMetrics::accept_pauses},
+  };
+  for (const Family& family : kFamilies) {
+    Head(out, family.name, family.type, family.help);
+    for (const ProtocolMetrics& p : protocols)
+      Sample(out, family.name, {{"protocol", p.protocol}}, p.*family.value);
+  }
 }
 
 }  // namespace
@@ -151,6 +184,7 @@ void AppendMetrics(std::string& out, const MetricsInput& input) {
   AppendTotals(out, input.decisions.Totals());
   AppendEngine(out, input);
   AppendLatency(out, input.protocols);
+  AppendConnections(out, input.protocols);
   Single(out, "penstock_policy_version", "gauge", "Policies published since the start.",
          input.policy_version);
   constexpr std::string_view kReloads = "penstock_policy_reloads_total";

@@ -1,4 +1,6 @@
 // The text of /metrics (Prometheus 0.0.4): base units, never a label by user or key.
+//
+// Thread contract: a plain function; what it reads is for any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +18,10 @@ struct ProtocolMetrics {
   std::string_view protocol;  // http, resp
   LatencySums latency;        // of decisions
   uint64_t connections = 0;   // open now
+  uint64_t accepted = 0;
+  uint64_t timed_out = 0;
+  uint64_t failed_handshakes = 0;
+  uint64_t accept_pauses = 0;
 };
 
 struct MetricsInput {

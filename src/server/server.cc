@@ -70,7 +70,9 @@ Result<void> Server::Begin() {
     if (Result<void> done = PublishPolicy(source_.current()->policy); !done) return done;
     WatchPolicy();
   }
-  for (const auto& worker : workers_) worker->Accept();
+  for (const auto& worker : workers_) {
+    if (Result<void> accepting = worker->Accept(); !accepting) return accepting;
+  }
   if (engine_options_.snapshot) next_snapshot_ = clock_.Steady() + engine_options_.snapshot->every;
   return {};
 }
@@ -275,10 +277,18 @@ bool Server::Ready(std::string& reason) const {
 
 void Server::AppendMetrics(std::string& out) const {
   std::array<api::ProtocolMetrics, 2> protocols{};
-  protocols[0].protocol = "http";
-  protocols[0].connections = shared_->http_stats.open;
-  protocols[1].protocol = "resp";
-  protocols[1].connections = shared_->resp_stats.open;
+  const auto describe = [](std::string_view protocol, const net::ListenerStats& stats) {
+    api::ProtocolMetrics metrics;
+    metrics.protocol = protocol;
+    metrics.connections = stats.open;
+    metrics.accepted = stats.accepted;
+    metrics.timed_out = stats.timed_out;
+    metrics.failed_handshakes = stats.failed_handshakes;
+    metrics.accept_pauses = stats.accept_pauses;
+    return metrics;
+  };
+  protocols[0] = describe("http", shared_->http_stats);
+  protocols[1] = describe("resp", shared_->resp_stats);
   for (const auto& worker : workers_) {
     worker->http_latency().AddTo(protocols[0].latency);
     worker->resp_latency().AddTo(protocols[1].latency);
