@@ -105,9 +105,7 @@ void HttpApi::Dispatch(const http::Request& request, const HttpSlot& slot) {
                     (route->methods == Route::Methods::kGet ? reads : request.method == http::Method::kPost);
   if (!fits) {
     turn_.Answer(slot, [&](std::string& out, const http::ReplyShape& shape) {
-      http::ResponseWriter writer(out, shape, 405);
-      writer.Header("Allow", route->methods == Route::Methods::kGet ? "GET, HEAD" : "POST");
-      writer.NoBody();
+      http::WriteMethodNotAllowed(out, shape, route->methods == Route::Methods::kGet ? "GET, HEAD" : "POST");
     });
     return;
   }

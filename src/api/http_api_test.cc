@@ -302,6 +302,12 @@ TEST_F(HttpApiTest, UnknownPathsAndMethodsAreRefused) {
   const std::string out = Get("/v1/check");
   EXPECT_TRUE(Has(out, "HTTP/1.1 405 ")) << out;
   EXPECT_TRUE(Has(out, "Allow: POST\r\n")) << out;
+  EXPECT_TRUE(Has(out, "application/problem+json")) << out;
+  EXPECT_TRUE(Has(out, R"("status":405,"detail":"this path takes POST"})")) << out;
+  EXPECT_TRUE(Has(Get("/metrics", "", "POST"), R"("detail":"this path takes GET, HEAD"})"));
+  const std::string limits = Get("/v1/limits/api/per-user/buckets?user=1", "", "PUT");
+  EXPECT_TRUE(Has(limits, "Allow: GET, HEAD, DELETE\r\n")) << limits;
+  EXPECT_TRUE(Has(limits, R"("status":405,"detail":"this path takes GET, HEAD, DELETE"})")) << limits;
 }
 
 TEST_F(HttpApiTest, ReadinessSaysWhatIsMissing) {

@@ -5,6 +5,7 @@
 #include "api/decision_json.h"
 #include "base/bytes.h"
 #include "base/json_text.h"
+#include "http/problem.h"
 #include "http/url.h"
 #include "policy/identity.h"
 
@@ -99,9 +100,7 @@ void HttpLimits::Handle(const http::Request& request, std::string_view rest, con
     return List(segments[0], segments[1], slot);
   }
   turn_.Answer(slot, [&](std::string& out, const http::ReplyShape& shape) {
-    http::ResponseWriter writer(out, shape, 405);
-    writer.Header("Allow", *count == 3 ? "GET, HEAD, DELETE" : "GET, HEAD");
-    writer.NoBody();
+    http::WriteMethodNotAllowed(out, shape, *count == 3 ? "GET, HEAD, DELETE" : "GET, HEAD");
   });
 }
 

@@ -46,4 +46,14 @@ void WriteProblem(std::string& out, const ReplyShape& shape, const Problem& prob
   writer.EndBody();
 }
 
+void WriteMethodNotAllowed(std::string& out, const ReplyShape& shape, std::string_view allow) {
+  ResponseWriter writer(out, shape, 405);
+  writer.Header("Allow", allow);
+  writer.Header("Cache-Control", "no-store");
+  std::string detail = "this path takes ";
+  detail += allow;
+  AppendProblem(writer.BeginBody(kProblemType), {.status = 405, .detail = detail});
+  writer.EndBody();
+}
+
 }  // namespace penstock::http

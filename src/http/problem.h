@@ -36,4 +36,7 @@ void AppendProblem(std::string& out, const Problem& problem);
 // A whole response, never cached.
 void WriteProblem(std::string& out, const ReplyShape& shape, const Problem& problem);
 
+// 405, with the methods that are taken: "GET, HEAD".
+void WriteMethodNotAllowed(std::string& out, const ReplyShape& shape, std::string_view allow);
+
 }  // namespace penstock::http

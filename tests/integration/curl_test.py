@@ -237,7 +237,7 @@ class Limits(CurlCase):
         self.expect(self.check(user("a b")), 200, remaining=19)
         self.expect_problem(self.curl("/v1/limits/api/per-user/buckets?account=1"), 404, "applies to these attributes")
         self.expect_problem(self.curl("/v1/limits/api/nothing/buckets?user=1"), 404, "nothing")
-        self.assertEqual(self.curl(bucket, method="PUT").status, 405)
+        self.expect_problem(self.curl(bucket, method="PUT"), 405, "takes GET, HEAD, DELETE")
 
 
 class Auth(CurlCase):
