@@ -88,12 +88,12 @@ Result<HttpReply> Call(const ServerUrl& server, const HttpCall& call) {
 
   const Socket socket(
       ::socket(server.endpoint.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (socket.fd() < 0) return Unreachable(server, Why(errno));
   const timeval timeout{call.timeout_ms / 1'000, call.timeout_ms % 1'000 * 1'000};
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   const net::SocketAddress address = net::SocketAddress::Of(server.endpoint.address, server.endpoint.port);
-  if (socket.fd() < 0 || ::connect(socket.fd(), address.get(), address.length) != 0 ||
-      !SendAll(socket.fd(), bytes)) {
+  if (::connect(socket.fd(), address.get(), address.length) != 0 || !SendAll(socket.fd(), bytes)) {
     return Unreachable(server, Why(errno));
   }
   http::ResponseParser parser;

@@ -24,8 +24,12 @@ Result<std::unique_ptr<Control>> Control::Start(ManualClock& clock, std::functio
   if (!endpoint) return tl::unexpected(endpoint.error());
   const Result<int> fd = net::OpenListeningSocket(*endpoint);
   if (!fd) return tl::unexpected(fd.error());
-  return std::unique_ptr<Control>(
-      new Control(clock, std::move(moved), *fd, *endpoint, ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+  const int stop_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (stop_fd < 0) {
+    ::close(*fd);
+    return Fail(ErrorKind::kUnavailable, "no file descriptor for the control's end");
+  }
+  return std::unique_ptr<Control>(new Control(clock, std::move(moved), *fd, *endpoint, stop_fd));
 }
 
 Control::Control(ManualClock& clock, std::function<void()> moved, int fd, const net::Endpoint& endpoint,
@@ -36,7 +40,9 @@ Control::Control(ManualClock& clock, std::function<void()> moved, int fd, const 
 
 Control::~Control() {
   const uint64_t one = 1;
-  if (::write(stop_fd_, &one, sizeof one) == sizeof one) thread_.join();
+  // It can only fail when it is readable already, and then the thread ends as well.
+  [[maybe_unused]] const ssize_t written = ::write(stop_fd_, &one, sizeof one);
+  thread_.join();
   ::close(fd_);
   ::close(stop_fd_);
 }
