@@ -306,7 +306,11 @@ std::string PolicyOf(size_t limits) {
   std::string text = "domains:\n  bench:\n    limits:\n";
   for (size_t i = 0; i < limits; ++i) {
     const std::string number = std::to_string(i);
-    text += "      - {name: l" + number + ", match: {path: /p" + number + "}, key: [user], rate: 100/min}\n";
+    text += "      - {name: l";
+    text += number;
+    text += ", match: {path: /p";
+    text += number;
+    text += "}, key: [user], rate: 100/min}\n";
   }
   return text;
 }
