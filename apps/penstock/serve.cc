@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "commands.h"
 #include "server/run.h"
+#include "server/settings.h"
 
 namespace penstock::app {
 namespace {
@@ -33,7 +34,7 @@ Result<server::Options> MakeServerOptions(const ServeFlags& flags) {
   options.flags.token_file = Given(flags.token_file);
   options.flags.snapshot = Given(flags.snapshot);
   if (flags.threads == "auto") {
-    options.flags.threads = 0;
+    options.flags.threads = server::WorkerCount(0);  // a number, so that it beats the file's
   } else if (!flags.threads.empty()) {
     options.flags.threads = ParseInt(flags.threads);
     if (!options.flags.threads || *options.flags.threads < 1) {

@@ -1,4 +1,4 @@
-// Small steps from what a person wrote to what the server needs. Internal to server.
+// Small steps from what a person wrote to what the server needs.
 #pragma once
 
 #include <optional>
