@@ -231,18 +231,16 @@ void Amend(Rule rule, const Charge& charge, int64_t delta, Operation& operation,
   Open(rule, scene, operation);
   const BucketView& bucket = operation.bucket;
   Verdict& verdict = operation.verdict;
-  if (delta != 0) {
-    if (bucket.present && !Rule::kKeepsInstants && !Rule::SameMeaning(*bucket.params, scene.params)) {
-      const Scene stored{*bucket.params, now, operation.boundaries, bucket};
-      const bool migrates = operation.edit.write;
-      operation.edit = {};
-      Rule::Advance(stored, *bucket.params, operation.edit);
-      verdict.saturated = Rule::Adjust(stored, charge, delta, operation.edit);
-      verdict.saturated |= Rule::Convert(scene, *bucket.params, operation.edit);
-      operation.edit.write |= migrates;
-    } else {
-      verdict.saturated |= Rule::Adjust(scene, charge, delta, operation.edit);
-    }
+  if (bucket.present && !Rule::kKeepsInstants && !Rule::SameMeaning(*bucket.params, scene.params)) {
+    const Scene stored{*bucket.params, now, operation.boundaries, bucket};
+    const bool migrates = operation.edit.write;
+    operation.edit = {};
+    Rule::Advance(stored, *bucket.params, operation.edit);
+    verdict.saturated = Rule::Adjust(stored, charge, delta, operation.edit);
+    verdict.saturated |= Rule::Convert(scene, *bucket.params, operation.edit);
+    operation.edit.write |= migrates;
+  } else {
+    verdict.saturated |= Rule::Adjust(scene, charge, delta, operation.edit);
   }
   Judge(rule, scene, 0, GroupOptions{}, false, operation);
   Tell(rule, scene, false, operation);

@@ -132,6 +132,7 @@ bool SlidingLog::Adjust(const Scene& scene, const Charge& charge, int64_t delta,
   const auto run = std::ranges::lower_bound(live, charge.at, {}, &LogRun::at);
   if (run == live.end() || run->at != charge.at) return false;
   const int64_t back = std::min(-delta, run->weight);
+  if (back == 0) return false;
   Amend(scene, static_cast<size_t>(run - live.begin()), run->weight - back, edit);
   return false;
 }

@@ -100,9 +100,10 @@ bool SlidingWindow::Adjust(const Scene& scene, const Charge& charge, int64_t del
   const bool current = charge.window == state.stamp;
   if (!current && charge.window + scene.params.period != state.stamp) return false;
   int64_t& use = current ? state.value : state.before;
-  if (delta < 0 && use == 0) return false;
-  edit.write = true;
-  return Change(scene.params, delta, use);
+  const int64_t earlier = use;
+  const bool held = Change(scene.params, delta, use);
+  edit.write = edit.write || use != earlier;
+  return held;
 }
 
 }  // namespace penstock::core

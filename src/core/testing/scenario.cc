@@ -321,6 +321,10 @@ class Player {
     operation.boundaries = &boundaries;
     AdjustCharge(operation, charged.core, delta, {now_us_});
     const Verdict expected = FromModel(pair.model.Adjust(charged.model, delta, now_us_));
+    const bool migrates = operation.bucket.version < operation.limit->version;
+    if (operation.charge.cost == charged.core.cost && operation.edit.write && !migrates) {
+      return "a charge that stays as it is writes";
+    }
     pair.core.bucket.Apply(*operation.limit, operation.edit);
     charged.core = operation.charge;
     charged.model = pair.model.charge();
