@@ -1,6 +1,8 @@
 // What every HTTP verb answers with: a decision with its headers, an error as a problem document.
 //
 // Plain functions for a session's Answer(): each appends exactly one response.
+//
+// Thread contract: pure functions of the caller's thread.
 #pragma once
 
 #include <string>

@@ -1,5 +1,7 @@
 // /auth/{domain}: forward-auth for nginx, Traefik, Caddy and Envoy's ext_authz over HTTP. The verdict is the status;
 // the request that is asked about is described by headers, which are believed only from trusted proxies.
+//
+// Thread contract: the loop's thread, as http_api.h.
 #pragma once
 
 #include <string>

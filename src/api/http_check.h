@@ -1,4 +1,6 @@
 // POST /v1/check: one check or an array of them.
+//
+// Thread contract: the loop's thread, as http_api.h.
 #pragma once
 
 #include <memory>

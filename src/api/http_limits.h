@@ -1,6 +1,8 @@
 // /v1/limits: what the policy says, and the buckets behind it.
 //   GET /v1/limits, /v1/limits/{domain}/{name}
 //   GET, DELETE /v1/limits/{domain}/{name}/buckets?user=42   (look, reset)
+//
+// Thread contract: the loop's thread, as http_api.h.
 #pragma once
 
 #include <string>

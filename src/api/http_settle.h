@@ -1,4 +1,6 @@
 // POST /v1/settle: what a request really used.
+//
+// Thread contract: the loop's thread, as http_api.h.
 #pragma once
 
 #include "api/check_body.h"

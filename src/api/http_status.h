@@ -1,4 +1,6 @@
 // /metrics, /healthz, /readyz: what monitors ask.
+//
+// Thread contract: the loop's thread, as http_api.h.
 #pragma once
 
 #include "api/http_verb.h"

@@ -1,4 +1,6 @@
 // One verb of the HTTP interface, as the router (http_api.h) sees it.
+//
+// Thread contract: the loop's thread, as http_api.h.
 #pragma once
 
 #include "api/handler.h"

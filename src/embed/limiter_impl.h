@@ -1,5 +1,7 @@
 // What stands behind a Limiter. Inside src/embed and its tests only; the opener is how a test or a benchmark gives the
 // limiter a clock that it moves itself.
+//
+// Thread contract: as Limiter's (penstock/limiter.h): any thread but for the constructor and the destructor.
 #pragma once
 
 #include <memory>

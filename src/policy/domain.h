@@ -1,4 +1,6 @@
 // A domain as the decision path reads it. Inside src/policy only.
+//
+// Thread contract: built by one thread, then immutable and read by any.
 #pragma once
 
 #include <deque>

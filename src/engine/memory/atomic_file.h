@@ -1,5 +1,7 @@
 // A file that is replaced as a whole or not at all: bytes go to a temporary beside it, which takes its name once
 // everything is on the disk. A process that dies meanwhile leaves the old file, and at most the temporary.
+//
+// Thread contract: one thread at a time.
 #pragma once
 
 #include <string>

@@ -1,4 +1,6 @@
 // What the memory engine keeps beside a limit: the keyed hash of its identity and the number of its parameters.
+//
+// Thread contract: immutable once made, read by any thread; destroyed by whoever lets go of the limit last.
 #pragma once
 
 #include <cstdint>
