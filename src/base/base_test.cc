@@ -8,6 +8,18 @@
 namespace penstock {
 namespace {
 
+TEST(Bytes, SizedTextsCannotRunIntoEachOther) {
+  const auto joined = [](std::string_view a, std::string_view b) {
+    std::string out = "x";
+    AppendSized(out, a);
+    AppendSized(out, b);
+    return out;
+  };
+  EXPECT_EQ(joined("ab", ""), "x2:ab0:");
+  EXPECT_NE(joined("a", "b"), joined("ab", ""));
+  EXPECT_NE(joined("1:a", ""), joined("1", ":a"));
+}
+
 TEST(Time, MillisAndSecondsRoundUp) {
   EXPECT_EQ(CeilMillis({0}), 0);
   EXPECT_EQ(CeilMillis({1}), 1);

@@ -41,6 +41,12 @@ void AppendInt(std::string& out, int64_t value) {
   out.append(begin, end);
 }
 
+void AppendSized(std::string& out, std::string_view text) {
+  AppendInt(out, static_cast<int64_t>(text.size()));
+  out += ':';
+  out += text;
+}
+
 std::optional<int64_t> ParseInt(std::string_view text) {
   int64_t value = 0;
   const char* end = text.data() + text.size();

@@ -10,6 +10,9 @@ namespace penstock {
 
 void AppendInt(std::string& out, int64_t value);
 
+// The text's length, a colon, the text: appended one after the other, different texts never give the same bytes.
+void AppendSized(std::string& out, std::string_view text);
+
 // Decimal digits with an optional leading minus; nothing else, no white space, no overflow.
 std::optional<int64_t> ParseInt(std::string_view text);
 

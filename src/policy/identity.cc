@@ -5,15 +5,6 @@
 #include "base/bytes.h"
 
 namespace penstock::policy {
-namespace {
-
-void AppendPart(std::string& out, std::string_view part) {
-  AppendInt(out, static_cast<int64_t>(part.size()));
-  out += ':';
-  out += part;
-}
-
-}  // namespace
 
 std::string LimitIdentity(std::string_view domain, const LimitDefinition& limit,
                           std::string_view match_text) {
@@ -21,21 +12,21 @@ std::string LimitIdentity(std::string_view domain, const LimitDefinition& limit,
   std::string out;
   AppendInt(out, static_cast<int64_t>(limit.key.size()));
   out += ';';
-  AppendPart(out, domain);
-  AppendPart(out, limit.name);
-  AppendPart(out, ToString(permits ? core::Algorithm::kPermits : limit.algorithm));
-  AppendPart(out, ToString(limit.window));
+  AppendSized(out, domain);
+  AppendSized(out, limit.name);
+  AppendSized(out, ToString(permits ? core::Algorithm::kPermits : limit.algorithm));
+  AppendSized(out, ToString(limit.window));
   for (const KeyPart& part : limit.key) {
-    AppendPart(out, part.attribute);
+    AppendSized(out, part.attribute);
     std::string masks;
     if (part.address) {
       AppendInt(masks, part.mask4);
       masks += ',';
       AppendInt(masks, part.mask6);
     }
-    AppendPart(out, masks);
+    AppendSized(out, masks);
   }
-  AppendPart(out, match_text);
+  AppendSized(out, match_text);
   return out;
 }
 

@@ -39,12 +39,6 @@ Result<Cidr> CompileCidr(const std::string& text) {
   return *network;
 }
 
-void AppendSized(std::string& out, std::string_view text) {
-  AppendInt(out, static_cast<int64_t>(text.size()));
-  out += ':';
-  out += text;
-}
-
 void AppendMatcherText(std::string& out, const Matcher& matcher) {
   constexpr std::string_view kLetters = "egrcoan";  // by MatcherKind
   out += kLetters[static_cast<size_t>(matcher.kind)];

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "policy/diagnostics.h"
 #include "service/names.h"
@@ -78,22 +79,16 @@ Result<void> CheckRest(const Request& request) {
   return {};
 }
 
-void AppendPart(std::string& out, std::string_view part) {
-  const uint64_t size = part.size();
-  out.append(reinterpret_cast<const char*>(&size), sizeof size);
-  out.append(part);
-}
-
 void AppendNumber(std::string& out, int64_t number) {
   out.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
 void AppendElement(std::string& out, const Attribute& attribute) {
-  AppendPart(out, attribute.name);
-  AppendPart(out, attribute.value);
+  AppendSized(out, attribute.name);
+  AppendSized(out, attribute.value);
 }
 void AppendElement(std::string& out, const UnitCost& cost) {
-  AppendPart(out, cost.unit);
+  AppendSized(out, cost.unit);
   AppendNumber(out, cost.cost);
 }
 bool Before(const Attribute* a, const Attribute* b) {
@@ -135,15 +130,15 @@ uint64_t Fingerprint(const Request& request, std::string& scratch) {
   scratch.clear();
   if (request.ad_hoc.has_value()) {
     const core::RateSpec& spec = *request.ad_hoc;
-    AppendPart(scratch, kAdHocDomain);
-    AppendPart(scratch, request.ad_hoc_key);
+    AppendSized(scratch, kAdHocDomain);
+    AppendSized(scratch, request.ad_hoc_key);
     AppendNumber(scratch, static_cast<int64_t>(spec.algorithm) << 16 |
                               static_cast<int64_t>(spec.window) << 8 | static_cast<int64_t>(spec.kind));
     AppendNumber(scratch, spec.count);
     AppendNumber(scratch, spec.period.count);
     AppendNumber(scratch, spec.burst.value_or(-1));
   } else {
-    AppendPart(scratch, request.domain);
+    AppendSized(scratch, request.domain);
     AppendSorted<kMaxAttributesPerRequest>(scratch, request.attributes);
   }
   if (options.costs.empty()) {
