@@ -210,20 +210,6 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
   }
 }
 
-int Severity(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kAllowed:
-      return 0;
-    case Outcome::kUnavailable:
-      return 1;
-    case Outcome::kDenied:
-      return 2;
-    case Outcome::kNever:
-      return 3;
-  }
-  return 1;
-}
-
 // Changes a charge under the parameters that the bucket was charged with, then looks at it under the limit's.
 template <class Rule>
 void Amend(Rule rule, const Charge& charge, int64_t delta, Operation& operation, EngineTime now) {

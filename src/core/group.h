@@ -30,7 +30,22 @@ enum class GroupStatus : uint8_t {
 // - With status other than kDecided no edit may be carried out.
 GroupStatus DecideGroup(std::span<Operation> operations, const GroupOptions& options, EngineTime now);
 
-// The verdict over a whole group, by the order never > denied > unavailable > allowed among enforced limits.
+// Which of several outcomes a request has: the largest. never > denied > unavailable > allowed.
+constexpr int Severity(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kAllowed:
+      return 0;
+    case Outcome::kUnavailable:
+      return 1;
+    case Outcome::kDenied:
+      return 2;
+    case Outcome::kNever:
+      return 3;
+  }
+  return 1;
+}
+
+// The severest verdict among a group's enforced limits.
 Outcome GroupOutcome(std::span<const Operation> operations);
 
 // Changes what an earlier charge took by `delta` (whole costs): negative gives back by rule E4 (an undo is

@@ -3,25 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/group.h"
+
 namespace penstock::service {
 namespace {
 
 using std::chrono::microseconds;
-
-// never > denied > unavailable > allowed.
-constexpr int Severity(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kAllowed:
-      return 0;
-    case Outcome::kUnavailable:
-      return 1;
-    case Outcome::kDenied:
-      return 2;
-    case Outcome::kNever:
-      return 3;
-  }
-  return 1;
-}
 
 constexpr int64_t kUnlimited = -1;
 
@@ -134,7 +121,7 @@ void SetUnlimited(Decision& decision) {
 }
 
 bool Decides(const LimitDecision& a, const LimitDecision& b) {
-  if (a.outcome != b.outcome) return Severity(a.outcome) > Severity(b.outcome);
+  if (a.outcome != b.outcome) return core::Severity(a.outcome) > core::Severity(b.outcome);
   if (a.outcome != Outcome::kAllowed && a.retry_after != b.retry_after) return a.retry_after > b.retry_after;
   if (a.remaining != b.remaining) return Rank(a.remaining) < Rank(b.remaining);
   return Rank(a.limit) < Rank(b.limit);
