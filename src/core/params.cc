@@ -4,12 +4,13 @@
 #include <string>
 
 #include "core/ticks.h"
+#include "penstock/request.h"
 
 namespace penstock::core {
 namespace {
 
 constexpr Micros kTicks[] = {{1}, {1'000}, {1'000'000}};  // finest first
-constexpr int64_t kMaxWaitMicros = 60'000'000;            // what max_wait may reserve (rule E8)
+constexpr int64_t kMaxWaitMicros = kMaxWaitMs * 1'000;    // what max_wait may reserve (rule E8)
 constexpr int64_t kDayMicros = 86'400'000'000;
 
 Micros NominalPeriod(WindowKind kind) {
