@@ -211,15 +211,16 @@ class EngineSession {
   // Makes the limits ready for Decide: gives each its version (equal parameters keep theirs) and its binding. The
   // limits are not yet shared with other threads. `done` comes on this loop, inline where the engine can.
   virtual void Register(std::span<core::Limit* const> limits, std::function<void(Result<void>)> done) = 0;
-  // The same for one ad hoc limit: version 0, bound at once, never asks a store.
-  virtual void BindAdHoc(core::Limit& limit) = 0;
+  // The same for one ad hoc limit: version 0, bound at once, never asks a store. False: the engine had no place for its
+  // parameters; it may be decided all the same and is answered kUnavailable, but should be bound anew the next time.
+  virtual bool BindAdHoc(core::Limit& limit) = 0;
 };
 
 struct EngineStats {
   uint64_t keys = 0;
   uint64_t max_keys = 0;
   uint64_t evictions = 0;     // keys dropped because they were the same as absent
-  uint64_t refused_full = 0;  // decisions refused because the table was full
+  uint64_t refused_full = 0;  // decisions refused because a table (of buckets, of parameters) was full
   uint64_t saturated = 0;
   uint64_t request_ids = 0;
   uint64_t ids_not_kept = 0;

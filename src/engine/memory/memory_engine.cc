@@ -40,6 +40,7 @@ Result<void> MemoryEngine::CanHold(const core::LimitParams& params) const {
 
 EngineStats MemoryEngine::stats() const NO_THREAD_SAFETY_ANALYSIS {
   EngineStats stats;
+  stats.refused_full = counters_.refused_params.load(std::memory_order_relaxed);
   for (size_t i = 0; i < table_->shard_count(); ++i) {
     Shard& shard = table_->shard(i);
     shard.lock.Lock();

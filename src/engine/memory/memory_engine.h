@@ -71,6 +71,7 @@ class MemoryEngine final : public Engine {
 
   struct Counters {
     std::atomic<uint64_t> ids_not_kept{0};
+    std::atomic<uint64_t> refused_params{0};  // because the table of parameters was full
   };
 
   // Within what slots can hold, with room for the longest window ahead (until the year 2112).

@@ -172,11 +172,18 @@ TEST_F(MemoryEngineTest, AnAdHocLimitForWhichThereAreNoParametersLeftIsUnavailab
     limits.push_back(std::make_unique<core::Limit>());
     limits.back()->identity = "adhoc";
     limits.back()->params = *core::CompileRate(Rate(Algorithm::kTokenBucket, i + 1, Seconds(60)));
-    session_->BindAdHoc(*limits.back());
+    EXPECT_EQ(session_->BindAdHoc(*limits.back()), i < 2);
   }
   EXPECT_EQ(one_->Check(*limits[1], "k").outcome, Outcome::kAllowed);
+  EXPECT_EQ(engine_->stats().refused_full, 0u);
   EXPECT_EQ(one_->Check(*limits[2], "k").outcome, Outcome::kUnavailable);
   EXPECT_EQ(one_->result.reason, Reason::kFull);
+  EXPECT_EQ(engine_->stats().refused_full, 1u);
+  EXPECT_EQ(one_->Check(*limits[2], "k", 1, "id").outcome, Outcome::kUnavailable);
+  EXPECT_EQ(engine_->stats().refused_full, 2u);
+  limits.erase(limits.begin());  // its place is given to whoever asks next
+  EXPECT_TRUE(session_->BindAdHoc(*limits.back()));
+  EXPECT_EQ(one_->Check(*limits.back(), "k").outcome, Outcome::kAllowed);
 }
 
 TEST_F(MemoryEngineTest, RequestIdsThatFindNoRoomAreDecidedWithoutAndSaySo) {

@@ -73,9 +73,7 @@ void MemorySession::DecideGroup(const Work& work) {
   if (work.operations.size() > kMaxOperations)
     return Refuse(work, GroupState::kUnavailable, Reason::kOverload);
   for (const core::Operation& operation : work.operations) {
-    if (BindingOf(*operation.limit).params == ParamTable::kNone) {
-      return Refuse(work, GroupState::kUnavailable, Reason::kFull);
-    }
+    if (BindingOf(*operation.limit).params == ParamTable::kNone) return RefuseUnbound(work);
   }
   if (group.mode == Mode::kReset) return Reset(work);
   if (group.mode == Mode::kSettle || !group.request_id.empty()) return DecideUnderId(work);
@@ -110,9 +108,7 @@ void MemorySession::DecideOne(Group& group, core::Operation& operation,
 
 void MemorySession::DecideOther(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
   core::Operation& operation = work.operations[0];
-  if (BindingOf(*operation.limit).params == ParamTable::kNone) {
-    return Refuse(work, GroupState::kUnavailable, Reason::kFull);
-  }
+  if (BindingOf(*operation.limit).params == ParamTable::kNone) return RefuseUnbound(work);
   Shard& shard = table_.ShardFor(work.operations[0]);
   shard.lock.Lock();
   Slot* const slot = table_.Look(shard, operation);
@@ -269,6 +265,11 @@ void MemorySession::Refuse(const Work& work, GroupState state, Reason reason) {
     operation.charge = {};
     operation.skipped = false;
   }
+}
+
+void MemorySession::RefuseUnbound(const Work& work) {
+  engine_.counters_.refused_params.fetch_add(1, std::memory_order_relaxed);
+  Refuse(work, GroupState::kUnavailable, Reason::kFull);
 }
 
 void MemorySession::Finish(const Work& work, core::GroupStatus status) {

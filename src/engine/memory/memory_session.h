@@ -26,7 +26,7 @@ class MemorySession final : public EngineSession {
   void Expect(core::Operation& operation) noexcept override;
   EngineTime EstimateNow() const override { return engine_.Now(); }
   void Register(std::span<core::Limit* const> limits, std::function<void(Result<void>)> done) override;
-  void BindAdHoc(core::Limit& limit) override;
+  bool BindAdHoc(core::Limit& limit) override;
 
  private:
   static constexpr size_t kRun = 64;                              // operations hashed and prefetched ahead
@@ -53,6 +53,8 @@ class MemorySession final : public EngineSession {
   void KeepId(const Work& work, const Hash128& id);
   static void Replay(const Work& work, IdRecord& record);
   void Refuse(const Work& work, GroupState state, Reason reason);
+  // One of its limits has no place in the table of parameters.
+  void RefuseUnbound(const Work& work);
   void Finish(const Work& work, core::GroupStatus status);
 
   Result<void> RegisterAll(std::span<core::Limit* const> limits);

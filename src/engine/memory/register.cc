@@ -72,11 +72,12 @@ Result<void> MemorySession::RegisterAll(std::span<core::Limit* const> limits) {
   return {};
 }
 
-void MemorySession::BindAdHoc(core::Limit& limit) {
+bool MemorySession::BindAdHoc(core::Limit& limit) {
   limit.version = 0;
   const uint32_t params = engine_.params_->Intern(limit.params, 0);
   limit.binding =
       std::make_unique<MemoryBinding>(engine_.hash_key_.Hash(limit.identity), params, engine_.params_);
+  return params != ParamTable::kNone;
 }
 
 }  // namespace penstock::engine
