@@ -12,6 +12,7 @@ AdHocCache::AdHocCache(const engine::Engine& engine, engine::EngineSession& sess
     : engine_(engine), session_(session) {}
 
 AdHocCache::~AdHocCache() {
+  ForgetUnbound();
   while (oldest_ != nullptr) DropOldest();
 }
 
@@ -31,10 +32,12 @@ Result<AdHocCache::Entry*> AdHocCache::Find(const core::RateSpec& spec) {
     LinkNewest(*entry);
     return entry;
   }
+  ForgetUnbound();
   Result<std::unique_ptr<Entry>> compiled = Compile(spec);
   if (!compiled) return tl::unexpected<Error>(std::move(compiled).error());
-  if (size_ == kEntries) DropOldest();
   Entry* entry = compiled->release();
+  if (!entry->bound_) return unbound_ = entry;
+  if (size_ == kEntries) DropOldest();
   Entry*& head = buckets_[Bucket(spec)];
   entry->chain_ = std::exchange(head, entry);
   LinkNewest(*entry);
@@ -58,7 +61,7 @@ Result<std::unique_ptr<AdHocCache::Entry>> AdHocCache::Compile(const core::RateS
   entry->limit.key_names = {"key"};
   entry->limit.params = *params;
   entry->info = {kAdHocName, kRequestsUnit, RefillTime(*params), Metrics::kAdHocSlot};
-  session_.BindAdHoc(entry->limit);
+  entry->bound_ = session_.BindAdHoc(entry->limit);
   ++compiled_;
   return entry;
 }
@@ -73,6 +76,13 @@ void AdHocCache::LinkNewest(Entry& entry) {
   entry.older_ = newest_;
   (newest_ != nullptr ? newest_->newer_ : oldest_) = &entry;
   newest_ = &entry;
+}
+
+void AdHocCache::ForgetUnbound() {
+  if (unbound_ == nullptr) return;
+  unbound_->dropped_ = true;
+  if (unbound_->uses_ == 0) delete unbound_;
+  unbound_ = nullptr;
 }
 
 void AdHocCache::DropOldest() {

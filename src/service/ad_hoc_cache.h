@@ -27,6 +27,7 @@ class AdHocCache {
 
    private:
     friend class AdHocCache;
+    bool bound_ = false;      // the engine had a place for it
     uint32_t uses_ = 0;       // Use without Unuse yet: requests under way
     bool dropped_ = false;    // no longer found; goes with its last use
     Entry* chain_ = nullptr;  // next of the same hash
@@ -65,6 +66,7 @@ class AdHocCache {
   void Unlink(Entry& entry);
   void LinkNewest(Entry& entry);
   void DropOldest();
+  void ForgetUnbound();
 
   const engine::Engine& engine_;
   engine::EngineSession& session_;
@@ -74,6 +76,8 @@ class AdHocCache {
   Entry* newest_ = nullptr;
   Entry* oldest_ = nullptr;
   size_t size_ = 0;
+  // The last one that the engine had no place for. It stands nowhere else: who asks again may find a place.
+  Entry* unbound_ = nullptr;
   uint64_t compiled_ = 0;
 };
 

@@ -58,6 +58,26 @@ TEST_F(DeciderTest, TheAdHocCacheIsBoundedAndKeepsWhatIsUnderWay) {
   EXPECT_EQ(answers_.size(), 1 + 2 * AdHocCache::kEntries);
 }
 
+TEST(AdHocCache, DoesNotKeepWhatFoundNoPlaceInTheEngine) {
+  FakeEngine engine;
+  FakeSession session;
+  AdHocCache cache(engine, session);
+  session.no_place = true;
+  AdHocCache::Entry* const under_way = *cache.Find(Spec("1/min"));
+  cache.Use(*under_way);
+  EXPECT_EQ(cache.Newest(Spec("1/min")), nullptr);
+  EXPECT_NE(*cache.Find(Spec("1/min")), under_way);
+  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_EQ(cache.compiled(), 2u);
+  session.no_place = false;
+  AdHocCache::Entry* const bound = *cache.Find(Spec("1/min"));
+  EXPECT_EQ(cache.compiled(), 3u);
+  EXPECT_EQ(*cache.Find(Spec("1/min")), bound);
+  EXPECT_EQ(cache.compiled(), 3u);
+  EXPECT_EQ(under_way->limit.params, bound->limit.params);  // still there
+  cache.Unuse(*under_way);
+}
+
 TEST(AdHocCache, FindsWhatWasUsedLatelyAndForgetsTheOldest) {
   FakeEngine engine;
   FakeSession session;

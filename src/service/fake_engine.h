@@ -46,6 +46,7 @@ class FakeSession final : public engine::EngineSession {
   EngineTime now{1'000'000'000};
   core::Version next_version = 1;
   bool refuse_registration = false;
+  bool no_place = false;  // for the parameters of ad hoc limits
   // The states of the next groups, front first; when empty they are decided.
   std::deque<engine::GroupResult> script;
   std::vector<SteadyTime> deadlines;  // of every Decide
@@ -68,7 +69,7 @@ class FakeSession final : public engine::EngineSession {
     ++next_version;
     done({});
   }
-  void BindAdHoc(core::Limit&) override {}
+  bool BindAdHoc(core::Limit&) override { return !no_place; }
 
   size_t waiting() const { return waiting_.size(); }
   // `index` 0 is the oldest.
