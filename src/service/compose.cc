@@ -1,6 +1,7 @@
 #include "service/compose.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "core/group.h"
@@ -73,9 +74,12 @@ void Count(const core::Operation& operation, const LimitDecision& part, LimitCou
 }
 
 void AddTaken(const LimitDecision& limit, std::vector<TakenUnit>& taken) {
-  // All enforced limits of one unit took the same.
-  for (const TakenUnit& unit : taken) {
-    if (unit.unit == limit.unit) return;
+  // All enforced limits of one unit took the same, but each gives back only what it has: said is what came back
+  // everywhere.
+  for (TakenUnit& unit : taken) {
+    if (unit.unit != limit.unit) continue;
+    if (std::abs(limit.taken) < std::abs(unit.taken)) unit.taken = limit.taken;
+    return;
   }
   taken.push_back({limit.unit, limit.taken});
 }

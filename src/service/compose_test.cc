@@ -245,6 +245,19 @@ TEST(Compose, TakenIsToldAUnit) {
   EXPECT_EQ(decision.taken[1].taken, 300);
 }
 
+TEST(Compose, OfARefundTheSmallestThatCameBackIsTold) {
+  const auto refund = [](std::string name, int64_t taken) {
+    Part part = Allowed(std::move(name), 100, 100);
+    part.verdict.taken = taken;
+    return part;
+  };
+  Composer composer({refund("hour", -5), refund("minute", -2), refund("day", -5)});
+  composer.partial_ = true;
+  const Decision decision = composer.Compose();
+  ASSERT_EQ(decision.taken.size(), 1u);
+  EXPECT_EQ(decision.taken[0].taken, -2);
+}
+
 TEST(Compose, ALimitThatTookNoPartInAReplayIsLeftOut) {
   Composer composer({Allowed("old", 10, 9), Allowed("new", 5, 1)});
   composer.operations_[1].skipped = true;
