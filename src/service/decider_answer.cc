@@ -128,12 +128,14 @@ void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engi
 }
 
 Error DeciderImpl::UndecidedError(const engine::Group& group) {
-  const std::string id = policy::Quoted(group.request_id);
-  if (group.result.state == engine::GroupState::kConflict) {
-    counters_.totals.conflicts.Add(1);
-    return {ErrorKind::kConflict, "request_id: another request was made as " + id};
-  }
-  return {ErrorKind::kNotFound, "request_id: nothing is kept under " + id};
+  if (group.result.state != engine::GroupState::kConflict) return UnknownId(group.request_id);
+  counters_.totals.conflicts.Add(1);
+  return {ErrorKind::kConflict,
+          "request_id: another request was made as " + policy::Quoted(group.request_id)};
+}
+
+Error DeciderImpl::UnknownId(std::string_view request_id) {
+  return {ErrorKind::kNotFound, "request_id: nothing is kept under " + policy::Quoted(request_id)};
 }
 
 void DeciderImpl::ComposeGroup(const LimitInfo* infos, bool counted, engine::Batch& batch,

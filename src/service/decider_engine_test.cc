@@ -21,6 +21,25 @@ TEST_F(DeciderTest, ConflictAndUnknownIdsAreTheCallersMistakes) {
   EXPECT_EQ(metrics_.Totals().conflicts, 1u);
 }
 
+TEST_F(DeciderTest, ASettleThatNoLimitCountsIsUnknownAndNotAllowed) {
+  Publish({MakeLimit("rpm", {"user"}, "10/min")});
+  const UnitCost used[] = {{"tokens", 3}};
+  Request request = Ask(kUser42);
+  request.options.request_id = "r-1";
+  request.options.costs = used;
+  EXPECT_TRUE(answers_[Check(request)].allowed);  // a check that no limit counts passes
+  request.mode = engine::Mode::kSettle;
+  EXPECT_EQ(answers_.error(Check(request)).message, "request_id: nothing is kept under \"r-1\"");
+  EXPECT_EQ(answers_.error(Check(request)).kind, ErrorKind::kNotFound);
+  Decision decision;
+  EXPECT_EQ(decider().DecideNow(request, decision)->kind, ErrorKind::kNotFound);
+  Request ad_hoc = request;
+  ad_hoc.ad_hoc_key = "k";
+  ad_hoc.ad_hoc = Spec("5/min");
+  EXPECT_EQ(answers_.error(Check(ad_hoc)).kind, ErrorKind::kNotFound);
+  EXPECT_TRUE(session_.seen.empty());
+}
+
 TEST_F(DeciderTest, UnavailableFollowsOnFailureAndIsCounted) {
   policy::LimitDefinition allow = MakeLimit("allow", {"user"}, "10/min");
   allow.on_failure = core::OnFailure::kAllow;

@@ -258,7 +258,7 @@ DeciderImpl::Added DeciderImpl::AddAdHoc(Context& context, const Request& reques
     entry = *found;
   }
   const std::optional<Payment> payment = PaymentFor(entry->limit, request);
-  if (!payment) return Added::kNothing;
+  if (!payment) return Unmatched(request);
   ad_hoc = entry;
   AddGroup(context, request, entry->limit.domain);
   const std::string_view key = copy_key ? context.batch.Copy(request.ad_hoc_key) : request.ad_hoc_key;
@@ -327,7 +327,13 @@ DeciderImpl::Added DeciderImpl::AddMatches(Context& context, const Request& requ
     return Wrong(ErrorKind::kNotFound, "no limit " + policy::Quoted(request.only_limit) + " of domain " +
                                            policy::Quoted(request.domain) + " applies to these attributes");
   }
-  return added;
+  return added == Added::kNothing ? Unmatched(request) : added;
+}
+
+DeciderImpl::Added DeciderImpl::Unmatched(const Request& request) {
+  if (request.mode != engine::Mode::kSettle) return Added::kNothing;
+  error_ = UnknownId(request.options.request_id);
+  return Added::kWrong;
 }
 
 void DeciderImpl::AddGroup(Context& context, const Request& request, std::string_view domain) {

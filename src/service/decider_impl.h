@@ -114,6 +114,8 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   void AddOperation(Context& context, const core::Limit& limit, std::span<const std::string_view> key,
                     int64_t cost, uint8_t unit);
   Added Wrong(ErrorKind kind, std::string message);
+  // No limit applies: a check passes, a settle has nothing that could have been charged.
+  Added Unmatched(const Request& request);
 
   const policy::Domain* FindDomain(const PublishedPolicy& policy, std::string_view name);
   const policy::Domain* LookUpDomain(const PublishedPolicy& policy, std::string_view name);
@@ -128,6 +130,7 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   bool MayRepeat(const PublishedPolicy& used, int repeats, engine::GroupState state);
   // Of a group that is kConflict or kUnknownId.
   Error UndecidedError(const engine::Group& group);
+  static Error UnknownId(std::string_view request_id);
   // Puts the decision together and counts it.
   void ComposeGroup(const LimitInfo* infos, bool counted, engine::Batch& batch, engine::Group& group,
                     Decision& decision);
