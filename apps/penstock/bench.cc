@@ -24,7 +24,7 @@ Result<Plan> MakePlan(const BenchFlags& flags) {
   load.protocol = flags.what == "http" ? LoadProtocol::kHttp : LoadProtocol::kResp;
   if (!plan.embedded) {
     const std::string fallback = flags.what == "http" ? "127.0.0.1:8080" : "127.0.0.1:6380";
-    const Result<net::Endpoint> target = net::ParseEndpoint(flags.target.empty() ? fallback : flags.target);
+    const Result<Endpoint> target = ParseEndpoint(flags.target.empty() ? fallback : flags.target);
     if (!target) return tl::unexpected(target.error());
     load.target = *target;
     load.token = TokenFromEnvironment();

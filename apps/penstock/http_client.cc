@@ -67,7 +67,7 @@ Result<ServerUrl> ParseServerUrl(std::string_view text) {
   std::string host(text);
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || text.ends_with(']')) host += kDefaultPort;
-  const Result<net::Endpoint> endpoint = net::ParseEndpoint(host);
+  const Result<Endpoint> endpoint = ParseEndpoint(host);
   if (!endpoint || endpoint->port == 0) {
     return Invalid("'" + written + "' is no address of a server: write it as http://127.0.0.1:8080");
   }

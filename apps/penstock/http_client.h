@@ -12,7 +12,7 @@
 namespace penstock::app {
 
 struct ServerUrl {
-  net::Endpoint endpoint;
+  Endpoint endpoint;
   std::string host;  // as written, for the Host header
 };
 

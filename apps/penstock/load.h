@@ -20,7 +20,7 @@ enum class LoadProtocol : unsigned char { kResp, kHttp };
 
 struct LoadOptions {
   LoadProtocol protocol = LoadProtocol::kResp;
-  net::Endpoint target;
+  Endpoint target;
   std::string token;
   uint32_t connections = 50;
   uint32_t pipeline = 1;

@@ -15,7 +15,6 @@ using policy::Reporter;
 using policy::Section;
 using policy::YamlValue;
 
-constexpr int64_t kMaxPort = 65'535;
 constexpr size_t kMaxTokenBytes = 4'096;
 constexpr size_t kMaxTrustedProxies = 1'000;
 
@@ -32,11 +31,11 @@ std::string_view Fallback(Section section, std::string_view name) {
 std::optional<Endpoint> ReadEndpoint(OptionReader& options, std::string_view name, const Reporter& reporter) {
   const auto text = options.Text(name);
   if (text) {
-    auto endpoint = ParseEndpoint(*text);
+    auto endpoint = ParseListen(*text);
     if (endpoint) return *endpoint;
     reporter.Error(options.Line(name), std::string(name) + ": " + endpoint.error().message);
   }
-  return *ParseEndpoint(Fallback(Section::kListen, name));
+  return *ParseListen(Fallback(Section::kListen, name));
 }
 
 std::vector<Cidr> ReadNetworks(OptionReader& options, const Reporter& reporter) {
@@ -58,40 +57,11 @@ std::vector<Cidr> ReadNetworks(OptionReader& options, const Reporter& reporter) 
 
 }  // namespace
 
-std::string Endpoint::Text() const {
-  const bool v6 = address.find(':') != std::string::npos;
-  std::string out = v6 ? "[" + address + "]:" : address + ":";
-  AppendInt(out, port);
-  return out;
-}
-
-bool Endpoint::IsLoopback() const {
-  const auto parsed = ParseAddress(address);
-  if (!parsed) return false;
-  return Cidr::Parse("127.0.0.0/8")->Contains(*parsed) || Cidr::Parse("::1/128")->Contains(*parsed);
-}
-
-Result<std::optional<Endpoint>> ParseEndpoint(std::string_view text) {
+Result<std::optional<Endpoint>> ParseListen(std::string_view text) {
   if (text == "off") return std::nullopt;
-  const auto wrong = [&] {
-    return Invalid(Quoted(text) + " is no ADDRESS:PORT (e.g. 127.0.0.1:8080 or [::1]:8080) and not off");
-  };
-  const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return wrong();
-  const std::string_view port_text = text.substr(colon + 1);
-  std::string_view host = text.substr(0, colon);
-  const auto port = ParseInt(port_text);
-  if (!port || *port < 0 || *port > kMaxPort || port_text.size() > 5) return wrong();
-  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  if (brackets) host = host.substr(1, host.size() - 2);
-  if (host == "localhost") host = "127.0.0.1";
-  const auto address = ParseAddress(host);
-  // Without brackets the port would be a part of the address.
-  if (!address || brackets != (host.find(':') != std::string_view::npos)) return wrong();
-  Endpoint out;
-  address->AppendText(out.address);
-  out.port = static_cast<uint16_t>(*port);
-  return out;
+  Result<Endpoint> endpoint = ParseEndpoint(text);
+  if (!endpoint) return Invalid(endpoint.error().message + " (or off)");
+  return *endpoint;
 }
 
 Result<void> CheckEngineUrl(std::string_view url) {
@@ -173,7 +143,7 @@ Result<void> ApplyFlags(const Flags& flags, EngineOptions& engine, ListenOptions
                 {flags.grpc, {"--grpc", &listen.grpc}}};
   for (const auto& [text, target] : ends) {
     if (!text) continue;
-    const auto endpoint = ParseEndpoint(*text);
+    const auto endpoint = ParseListen(*text);
     if (!endpoint) return Invalid(std::string(target.first) + ": " + endpoint.error().message);
     *target.second = *endpoint;
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/endpoint.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/limit.h"
@@ -20,19 +21,8 @@
 
 namespace penstock::config {
 
-// Where to listen. Invariant: `address` is canonical text, an IPv6 one without brackets.
-struct Endpoint {
-  std::string address;
-  uint16_t port = 0;  // 0 = any free one
-
-  // 127.0.0.1:8080 or [::1]:8080
-  std::string Text() const;
-  bool IsLoopback() const;
-  friend bool operator==(const Endpoint&, const Endpoint&) = default;
-};
-
-// `ADDRESS:PORT` with an IP address or localhost, an IPv6 one in brackets; `off` is nullopt.
-Result<std::optional<Endpoint>> ParseEndpoint(std::string_view text);
+// An endpoint (base/endpoint.h), or `off`, which is nullopt.
+Result<std::optional<Endpoint>> ParseListen(std::string_view text);
 
 struct SnapshotOptions {
   std::string path;

@@ -116,11 +116,9 @@ Result<void> Server::ReserveEndpoints() {
   if (!listen_options_.http && !listen_options_.resp) {
     return Invalid("nothing to listen on: http and resp are both off");
   }
-  Result<std::optional<net::Endpoint>> http =
-      Reserve(listen_options_.http, token_.empty(), options_.insecure);
+  Result<std::optional<Endpoint>> http = Reserve(listen_options_.http, token_.empty(), options_.insecure);
   if (!http) return tl::unexpected(std::move(http.error()));
-  Result<std::optional<net::Endpoint>> resp =
-      Reserve(listen_options_.resp, token_.empty(), options_.insecure);
+  Result<std::optional<Endpoint>> resp = Reserve(listen_options_.resp, token_.empty(), options_.insecure);
   if (!resp) return tl::unexpected(std::move(resp.error()));
   http_ = *http;
   resp_ = *resp;
@@ -181,7 +179,7 @@ Result<void> Server::PublishPolicy(std::shared_ptr<policy::Policy> policy) {
 }
 
 std::string Server::ReadyLine() const {
-  const auto text = [](const std::optional<net::Endpoint>& endpoint) {
+  const auto text = [](const std::optional<Endpoint>& endpoint) {
     return endpoint ? endpoint->Text() : "off";
   };
   std::string line = "ready http=" + text(http_) + " resp=" + text(resp_) + " grpc=off engine=";

@@ -76,8 +76,8 @@ class Server final : private api::ServerView {
   config::EngineOptions engine_options_;
   config::ListenOptions listen_options_;
   std::string token_;
-  std::optional<net::Endpoint> http_;  // with its real port; none = off
-  std::optional<net::Endpoint> resp_;
+  std::optional<Endpoint> http_;  // with its real port; none = off
+  std::optional<Endpoint> resp_;
 
   // The main thread.
   config::PolicySource source_;

@@ -12,19 +12,16 @@ constexpr int64_t kMaxWorkers = 256;
 }  // namespace
 
 // An open port without a secret is a service for whoever finds it: that must be said, not happen.
-Result<std::optional<net::Endpoint>> Reserve(const std::optional<config::Endpoint>& endpoint,
-                                             bool needs_no_token, bool insecure) {
+Result<std::optional<Endpoint>> Reserve(const std::optional<Endpoint>& endpoint, bool needs_no_token,
+                                        bool insecure) {
   if (!endpoint) return std::nullopt;
-  const std::optional<IpAddress> address = ParseAddress(endpoint->address);
-  if (!address) return Invalid("'" + endpoint->Text() + "' is no address to listen on");
-  const net::Endpoint wanted{*address, endpoint->port};
-  if (!wanted.IsLoopback() && needs_no_token && !insecure) {
+  if (!endpoint->IsLoopback() && needs_no_token && !insecure) {
     return Invalid(
-        "refusing to listen on " + wanted.Text() +
+        "refusing to listen on " + endpoint->Text() +
         ", which other machines can reach, without a token: set listen.token_file or PENSTOCK_TOKEN, or "
         "say --insecure");
   }
-  Result<net::Endpoint> reserved = net::ReserveEndpoint(wanted);
+  Result<Endpoint> reserved = net::ReserveEndpoint(*endpoint);
   if (!reserved) return tl::unexpected(std::move(reserved.error()));
   return *reserved;
 }

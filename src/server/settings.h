@@ -12,8 +12,8 @@
 namespace penstock::server {
 
 // The endpoint with its port, free until now. Refused: one that other machines can reach, while nobody needs a token.
-Result<std::optional<net::Endpoint>> Reserve(const std::optional<config::Endpoint>& endpoint,
-                                             bool needs_no_token, bool insecure);
+Result<std::optional<Endpoint>> Reserve(const std::optional<Endpoint>& endpoint, bool needs_no_token,
+                                        bool insecure);
 
 // Event loops for `threads: N`, where 0 is one a core.
 unsigned WorkerCount(int64_t asked);

@@ -24,7 +24,7 @@ Worker::Worker(Shared& shared)
 
 Worker::~Worker() { Stop(); }
 
-Result<void> Worker::Listen(const net::Endpoint& endpoint, net::ListenerOptions options) {
+Result<void> Worker::Listen(const Endpoint& endpoint, net::ListenerOptions options) {
   Result<int> socket = net::OpenListeningSocket(endpoint);
   if (!socket) return tl::unexpected(std::move(socket.error()));
   options.tls = shared_.tls;
@@ -32,7 +32,7 @@ Result<void> Worker::Listen(const net::Endpoint& endpoint, net::ListenerOptions 
   return {};
 }
 
-Result<void> Worker::ListenHttp(const net::Endpoint& endpoint) {
+Result<void> Worker::ListenHttp(const Endpoint& endpoint) {
   net::ListenerOptions options;
   options.limits = shared_.http_limits;
   options.stats = &shared_.http_stats;
@@ -40,7 +40,7 @@ Result<void> Worker::ListenHttp(const net::Endpoint& endpoint) {
   return Listen(endpoint, std::move(options));
 }
 
-Result<void> Worker::ListenResp(const net::Endpoint& endpoint) {
+Result<void> Worker::ListenResp(const Endpoint& endpoint) {
   net::ListenerOptions options;
   options.limits = shared_.resp_limits;
   options.stats = &shared_.resp_stats;

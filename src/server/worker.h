@@ -61,8 +61,8 @@ class Worker {
 
   // Before Start. Opens a socket of its own on the endpoint, which is reserved and has its port; peers wait in its
   // backlog until Accept.
-  Result<void> ListenHttp(const net::Endpoint& endpoint);
-  Result<void> ListenResp(const net::Endpoint& endpoint);
+  Result<void> ListenHttp(const Endpoint& endpoint);
+  Result<void> ListenResp(const Endpoint& endpoint);
 
   // The loop runs; or why it cannot: the system has no descriptors or no thread for it.
   Result<void> Start();
@@ -82,7 +82,7 @@ class Worker {
   const LatencyHistogram& resp_latency() const { return resp_.latency(); }
 
  private:
-  Result<void> Listen(const net::Endpoint& endpoint, net::ListenerOptions options);
+  Result<void> Listen(const Endpoint& endpoint, net::ListenerOptions options);
   // Writes the Date header anew, once a second; on the loop, or before it runs.
   void WriteDate();
   void KeepDate();

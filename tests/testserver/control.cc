@@ -20,7 +20,7 @@ constexpr size_t kMaxLine = 200;
 }  // namespace
 
 Result<std::unique_ptr<Control>> Control::Start(ManualClock& clock, std::function<void()> moved) {
-  const Result<net::Endpoint> endpoint = net::ReserveEndpoint({IpAddress::V4(0x7f000001), 0});
+  const Result<Endpoint> endpoint = net::ReserveEndpoint({IpAddress::V4(0x7f000001), 0});
   if (!endpoint) return tl::unexpected(endpoint.error());
   const Result<int> fd = net::OpenListeningSocket(*endpoint);
   if (!fd) return tl::unexpected(fd.error());
@@ -32,7 +32,7 @@ Result<std::unique_ptr<Control>> Control::Start(ManualClock& clock, std::functio
   return std::unique_ptr<Control>(new Control(clock, std::move(moved), *fd, *endpoint, stop_fd));
 }
 
-Control::Control(ManualClock& clock, std::function<void()> moved, int fd, const net::Endpoint& endpoint,
+Control::Control(ManualClock& clock, std::function<void()> moved, int fd, const Endpoint& endpoint,
                  int stop_fd)
     : clock_(clock), moved_(std::move(moved)), fd_(fd), endpoint_(endpoint), stop_fd_(stop_fd) {
   thread_ = std::thread([this] { Run(); });

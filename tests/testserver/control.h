@@ -29,11 +29,10 @@ class Control {
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  const net::Endpoint& endpoint() const { return endpoint_; }
+  const Endpoint& endpoint() const { return endpoint_; }
 
  private:
-  Control(ManualClock& clock, std::function<void()> moved, int fd, const net::Endpoint& endpoint,
-          int stop_fd);
+  Control(ManualClock& clock, std::function<void()> moved, int fd, const Endpoint& endpoint, int stop_fd);
 
   void Run();
   void Serve(int fd);
@@ -44,7 +43,7 @@ class Control {
   ManualClock& clock_;
   const std::function<void()> moved_;
   const int fd_;
-  const net::Endpoint endpoint_;
+  const Endpoint endpoint_;
   const int stop_fd_;  // an eventfd that becomes readable at the end
   std::thread thread_;
 };
