@@ -80,10 +80,10 @@ class Refusal(harness.TestCase):
         return done.stderr
 
     def test_other_machines_may_connect_only_with_a_token_or_insecure(self):
-        for where in ("0.0.0.0:0", "[::]:0"):
+        for where in ("0.0.0.0:0", "[::]:0", "*:0"):
             self.refused(2, "without a token", "--http", where, "--resp", "off")
             self.refused(2, "without a token", "--resp", where, "--http", "off")
-        with harness.penstock("--http", "0.0.0.0:0", "--insecure") as server:
+        with harness.penstock("--http", "*:0", "--insecure") as server:
             self.assertEqual(server.http[0], "0.0.0.0")
         with harness.penstock("--http", "0.0.0.0:0", env={"PENSTOCK_TOKEN": "secret"}) as server:
             where = ("127.0.0.1", server.http[1])
