@@ -25,6 +25,8 @@ struct UnitCost {
 inline constexpr int64_t kMaxCost = 2'147'483'647;        // and -kMaxCost for a refund
 inline constexpr int64_t kMaxWaitMs = 60'000;             // max_wait
 inline constexpr int64_t kMaxSettleWithinMs = 3'600'000;  // settle_within
+inline constexpr int64_t kMaxLeaseMs = 86'400'000;        // lease: a day
+inline constexpr size_t kMaxHolderBytes = 128;
 inline constexpr size_t kMaxRequestIdBytes = 128;
 inline constexpr size_t kMaxKeyBytes = 65'536;      // all key parts of one limit together
 inline constexpr size_t kMaxLimitsPerRequest = 32;  // matched by one request
@@ -40,9 +42,10 @@ struct CheckOptions {
   bool partial = false;                   // take what is there, up to the cost
   std::string_view request_id = {};       // 1 to 128 bytes: a repeat gets the first answer; empty = none
   std::chrono::milliseconds settle_within{
-      0};                              // keep the request id this long instead of 60 s; at most an hour
-  std::string_view holder = {};        // name of a permit's holder, for people
-  std::chrono::milliseconds lease{0};  // of a permit; 0 = the limit's own, never longer than that
+      0};                        // keep the request id this long instead of 60 s; at most an hour
+  std::string_view holder = {};  // name of a permit's holder, for people; at most 128 bytes
+  // Of a permit, at most a day; 0 = the limit's own, never longer than that.
+  std::chrono::milliseconds lease{0};
 };
 
 // One of many checks (Limiter::CheckMany).

@@ -50,6 +50,15 @@ Result<std::string_view> ReadString(std::string_view field, const json::value& v
   return View(*text);
 }
 
+// A text that may not be empty.
+Result<std::string_view> ReadName(std::string_view field, const json::value& value, size_t most) {
+  const Result<std::string_view> text = ReadString(field, value);
+  if (text && (text->empty() || text->size() > most)) {
+    return Wrong(field, "must be 1 to " + std::to_string(most) + " bytes");
+  }
+  return text;
+}
+
 Result<int64_t> ReadInteger(std::string_view field, const json::value& value) {
   if (const int64_t* number = value.if_int64()) return *number;
   if (value.is_uint64()) return Wrong(field, "is out of range");
@@ -62,10 +71,13 @@ Result<bool> ReadBool(std::string_view field, const json::value& value) {
   return *flag;
 }
 
-Result<std::chrono::milliseconds> ReadMillis(std::string_view field, const json::value& value, int64_t most) {
+Result<std::chrono::milliseconds> ReadMillis(std::string_view field, const json::value& value, int64_t least,
+                                             int64_t most) {
   const Result<int64_t> number = ReadInteger(field, value);
   if (!number) return tl::unexpected(number.error());
-  if (*number < 0 || *number > most) return Wrong(field, "must be from 0 to " + std::to_string(most));
+  if (*number < least || *number > most) {
+    return Wrong(field, "must be from " + std::to_string(least) + " to " + std::to_string(most));
+  }
   return std::chrono::milliseconds(*number);
 }
 
@@ -180,7 +192,7 @@ constexpr Field kFields[] = {
                   Target& t) { return Store(ReadInteger("weight", v), t.request.options.weight); }},
     {"max_wait_ms",
      [](const json::value& v, Target& t) {
-       return Store(ReadMillis("max_wait_ms", v, kMaxWaitMs), t.request.options.max_wait);
+       return Store(ReadMillis("max_wait_ms", v, 0, kMaxWaitMs), t.request.options.max_wait);
      }},
     {"force",
      [](const json::value& v, Target& t) { return Store(ReadBool("force", v), t.request.options.force); }},
@@ -188,22 +200,20 @@ constexpr Field kFields[] = {
                    Target& t) { return Store(ReadBool("partial", v), t.request.options.partial); }},
     {"request_id",
      [](const json::value& v, Target& t) -> Result<void> {
-       const Result<std::string_view> id = ReadString("request_id", v);
-       if (id && (id->empty() || id->size() > kMaxRequestIdBytes)) {
-         return Wrong("request_id", "must be 1 to " + std::to_string(kMaxRequestIdBytes) + " bytes");
-       }
-       return Store(id, t.request.options.request_id);
+       return Store(ReadName("request_id", v, kMaxRequestIdBytes), t.request.options.request_id);
      }},
-    {"holder", [](const json::value& v,
-                  Target& t) { return Store(ReadString("holder", v), t.request.options.holder); }},
+    {"holder",
+     [](const json::value& v, Target& t) {
+       return Store(ReadName("holder", v, kMaxHolderBytes), t.request.options.holder);
+     }},
     {"lease_ms",
      [](const json::value& v, Target& t) {
-       constexpr int64_t kDayMs = 86'400'000;
-       return Store(ReadMillis("lease_ms", v, kDayMs), t.request.options.lease);
+       return Store(ReadMillis("lease_ms", v, 1, kMaxLeaseMs), t.request.options.lease);
      }},
     {"settle_within_ms",
      [](const json::value& v, Target& t) {
-       return Store(ReadMillis("settle_within_ms", v, kMaxSettleWithinMs), t.request.options.settle_within);
+       return Store(ReadMillis("settle_within_ms", v, 0, kMaxSettleWithinMs),
+                    t.request.options.settle_within);
      }},
     {"key",
      [](const json::value& v, Target& t) {

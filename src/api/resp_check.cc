@@ -73,9 +73,6 @@ Result<void> ReadCosts(Target& t) {
   return {};
 }
 
-constexpr int64_t kMaxLeaseMs = 86'400'000;
-constexpr size_t kMaxHolderBytes = 128;
-
 struct Option {
   std::string_view name;  // in lower case
   Result<void> (*read)(Target& target);

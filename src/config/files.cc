@@ -59,11 +59,13 @@ Result<std::vector<std::string>> PolicyFileNames(const std::string& directory) {
   size_t entries = 0;
   while (const dirent* entry = readdir(handle.get())) {
     if (++entries > kMaxDirectoryEntries)
-      return Fail(ErrorKind::kTooLarge, directory + ": more than 100000 entries");
+      return Fail(ErrorKind::kTooLarge,
+                  directory + ": more than " + std::to_string(kMaxDirectoryEntries) + " entries");
     if (IsPolicyFileName(entry->d_name)) names.emplace_back(entry->d_name);
   }
   if (names.size() > kMaxPolicyFiles)
-    return Fail(ErrorKind::kTooLarge, directory + ": more than 1000 policy files");
+    return Fail(ErrorKind::kTooLarge,
+                directory + ": more than " + std::to_string(kMaxPolicyFiles) + " policy files");
   if (names.empty()) return Fail(ErrorKind::kNotFound, directory + ": no *.yaml or *.yml in this folder");
   std::sort(names.begin(), names.end());
   return names;
@@ -86,7 +88,9 @@ Result<std::vector<FileText>> ReadDirectory(const std::string& directory) {
     if (!text) return tl::unexpected(text.error());
     total += text->size();
     if (total > kMaxPolicyBytes)
-      return Fail(ErrorKind::kTooLarge, directory + ": more than 64 MiB of policy files");
+      return Fail(ErrorKind::kTooLarge, directory + ": more than " +
+                                            std::to_string(kMaxPolicyBytes / policy::kMiB) +
+                                            " MiB of policy files");
     out.push_back({std::move(path), std::move(*text)});
   }
   return out;

@@ -11,7 +11,8 @@
 namespace penstock::config {
 
 inline constexpr size_t kMaxPolicyFiles = 1'000;
-inline constexpr size_t kMaxPolicyBytes = 64 * 1024 * 1024;  // of all files together
+// Of all files together; of one: policy::kMaxYamlBytes.
+inline constexpr size_t kMaxPolicyBytes = 64 * 1024 * 1024;
 
 struct FileText {
   std::string path;

@@ -46,7 +46,7 @@ std::vector<Cidr> ReadNetworks(OptionReader& options, const Reporter& reporter) 
       reporter.Error(
           line, "trusted_proxies: " + Quoted(text) + " is no network (e.g. 10.0.0.0/8 or 2001:db8::/32)");
     } else if (out.size() == kMaxTrustedProxies) {
-      reporter.Error(line, "trusted_proxies: more than 1000 networks");
+      reporter.Error(line, "trusted_proxies: more than " + std::to_string(kMaxTrustedProxies) + " networks");
       break;
     } else {
       out.push_back(*network);
@@ -186,7 +186,8 @@ Result<std::optional<std::string>> ReadToken(const ListenOptions& listen,
   const bool printable = std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < 0x7F; });
   // An empty token would let everybody in while it looks like protection.
   if (token.empty() || token.size() > kMaxTokenBytes || !printable) {
-    return Invalid(origin + ": a token is 1 to 4096 printable ASCII characters without spaces");
+    return Invalid(origin + ": a token is 1 to " + std::to_string(kMaxTokenBytes) +
+                   " printable ASCII characters without spaces");
   }
   return token;
 }

@@ -11,11 +11,10 @@
 
 #include "policy/policy.h"
 #include "policy/reader.h"
+#include "policy/yaml.h"
 
 namespace penstock {
 namespace {
-
-constexpr size_t kMaxPolicyBytes = size_t{256} * 1024 * 1024;
 
 Result<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -24,8 +23,9 @@ Result<std::string> ReadFile(const std::string& path) {
   char buffer[64 * 1024];
   while (file.read(buffer, sizeof buffer), file.gcount() > 0) {
     text.append(buffer, static_cast<size_t>(file.gcount()));
-    if (text.size() > kMaxPolicyBytes) {
-      return Fail(ErrorKind::kTooLarge, path + ": larger than " + std::to_string(kMaxPolicyBytes) + " bytes");
+    if (text.size() > policy::kMaxYamlBytes) {
+      return Fail(ErrorKind::kTooLarge,
+                  path + ": larger than " + std::to_string(policy::kMaxYamlBytes) + " bytes");
     }
   }
   if (file.bad()) return Fail(ErrorKind::kUnavailable, path + ": " + std::strerror(errno));

@@ -75,7 +75,7 @@ std::vector<std::pair<std::string, int>> ReadTexts(const YamlValue& value, std::
   const auto children = value.children();
   if (children.empty()) reporter.Error(value.line(), std::string(what) + " is an empty list");
   if (children.size() > kMaxTexts) {
-    reporter.Error(value.line(), std::string(what) + " is a list of more than 100000");
+    reporter.Error(value.line(), std::string(what) + " is a list of more than " + std::to_string(kMaxTexts));
     return out;
   }
   for (const YamlValue& child : children) {

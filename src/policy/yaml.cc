@@ -51,6 +51,9 @@ void CheckText(std::string_view text) {
   }
 }
 
+std::string TooManyValues() { return "more than " + std::to_string(kMaxYamlNodes) + " values"; }
+std::string TooDeep() { return "more than " + std::to_string(kMaxYamlDepth) + " levels deep"; }
+
 }  // namespace
 
 class YamlBuilder final : public YAML::EventHandler {
@@ -97,7 +100,7 @@ class YamlBuilder final : public YAML::EventHandler {
 
   uint32_t Add(YamlKind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
     auto& nodes = document_.nodes_;
-    if (nodes.size() >= kMaxYamlNodes) throw Refused{LineOf(mark), "more than 4000000 values"};
+    if (nodes.size() >= kMaxYamlNodes) throw Refused{LineOf(mark), TooManyValues()};
     const auto number = static_cast<uint32_t>(nodes.size());
     Node& node = nodes.emplace_back();
     node.kind = kind;
@@ -121,15 +124,14 @@ class YamlBuilder final : public YAML::EventHandler {
   void Grow(uint64_t size, uint32_t height, int line) {
     if (levels_.empty()) return;
     Node& parent = document_.nodes_[levels_.back().node];
-    if (parent.size + size > kMaxYamlNodes)
-      throw Refused{line, "aliases that stand for more than 4000000 values"};
+    if (parent.size + size > kMaxYamlNodes) throw Refused{line, "aliases that stand for " + TooManyValues()};
     parent.size += static_cast<uint32_t>(size);
     if (height + 1 > parent.height) parent.height = height + 1;
-    if (levels_.size() + height > kMaxYamlDepth) throw Refused{line, "more than 40 levels deep"};
+    if (levels_.size() + height > kMaxYamlDepth) throw Refused{line, TooDeep()};
   }
 
   void Open(YamlKind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
-    if (levels_.size() >= kMaxYamlDepth) throw Refused{LineOf(mark), "more than 40 levels deep"};
+    if (levels_.size() >= kMaxYamlDepth) throw Refused{LineOf(mark), TooDeep()};
     levels_.push_back({Add(kind, mark, 0), YamlDocument::kNone, anchor});
   }
 
@@ -171,7 +173,7 @@ void YamlBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML:
 std::unique_ptr<YamlDocument> YamlDocument::Parse(std::string_view text, std::string_view file,
                                                   Diagnostics& diagnostics) {
   if (text.size() > kMaxYamlBytes) {
-    diagnostics.Error(file, 0, "the file is larger than 16 MiB");
+    diagnostics.Error(file, 0, "the file is larger than " + std::to_string(kMaxYamlBytes / kMiB) + " MiB");
     return nullptr;
   }
   auto document = std::make_unique<YamlDocument>();

@@ -18,7 +18,8 @@
 
 namespace penstock::policy {
 
-inline constexpr size_t kMaxYamlBytes = 16 * 1024 * 1024;
+inline constexpr size_t kMiB = 1024 * 1024;
+inline constexpr size_t kMaxYamlBytes = 16 * kMiB;
 inline constexpr size_t kMaxYamlNodes = 4'000'000;
 inline constexpr size_t kMaxYamlDepth = 40;
 

@@ -67,7 +67,10 @@ Result<void> CheckRest(const Request& request) {
       !within) {
     return within;
   }
-  if (options.lease.count() < 0) return Invalid("lease_ms: negative");
+  if (Result<void> lease = CheckWithin("lease_ms", options.lease.count(), kMaxLeaseMs); !lease) return lease;
+  if (options.holder.size() > kMaxHolderBytes) {
+    return Invalid("holder: longer than " + std::to_string(kMaxHolderBytes) + " bytes");
+  }
   if (options.request_id.size() > kMaxRequestIdBytes) {
     return Invalid("request_id: longer than " + std::to_string(kMaxRequestIdBytes) + " bytes");
   }

@@ -97,6 +97,10 @@ TEST(CheckRequest, EveryOptionNamesItsFieldWhenItIsOutOfBounds) {
             std::string::npos);
   EXPECT_NE(wrong([](CheckOptions& o) { o.settle_within = milliseconds(5); }), "");
   EXPECT_NE(wrong([](CheckOptions& o) { o.lease = milliseconds(-5); }).find("lease_ms"), std::string::npos);
+  EXPECT_NE(wrong([](CheckOptions& o) { o.lease = milliseconds(kMaxLeaseMs + 1); }).find("lease_ms"),
+            std::string::npos);
+  const std::string long_holder(kMaxHolderBytes + 1, 'h');
+  EXPECT_NE(wrong([&](CheckOptions& o) { o.holder = long_holder; }).find("holder"), std::string::npos);
   EXPECT_NE(wrong([](CheckOptions& o) { o.force = o.partial = true; }), "");
 }
 
