@@ -1,5 +1,6 @@
 #include "api/http_api.h"
 
+#include "base/ascii.h"
 #include "base/bytes.h"
 #include "http/problem.h"
 
@@ -22,7 +23,7 @@ namespace {
 constexpr std::string_view kBearer = "Bearer ";
 
 bool StartsWithBearer(std::string_view value) {
-  return value.size() > kBearer.size() && http::EqualsIgnoreCase(value.substr(0, kBearer.size()), kBearer);
+  return value.size() > kBearer.size() && EqualsIgnoringCase(value.substr(0, kBearer.size()), kBearer);
 }
 
 }  // namespace

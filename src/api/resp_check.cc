@@ -3,6 +3,7 @@
 #include <string>
 
 #include "api/milliseconds.h"
+#include "base/ascii.h"
 #include "base/bytes.h"
 #include "resp/commands.h"
 
@@ -110,7 +111,7 @@ Result<void> ReadOptions(Target& target) {
     uint32_t bit = 1;
     const Option* found = nullptr;
     for (const Option& option : kOptions) {
-      if (resp::EqualsIgnoringCase(name, option.name)) {
+      if (EqualsIgnoringCase(name, option.name)) {
         found = &option;
         break;
       }

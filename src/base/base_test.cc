@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/ascii.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -97,6 +98,26 @@ TEST(Bytes, NearestFindsASlipAndNothingForAStranger) {
   EXPECT_EQ(Nearest("brust", words, 3), "burst");
   EXPECT_EQ(Nearest("algoritm", words, 3), "algorithm");
   EXPECT_EQ(Nearest("zzz", words, 3), "");
+}
+
+TEST(Ascii, CaseIsOnlyThatOfLetters) {
+  EXPECT_TRUE(EqualsIgnoringCase("Content-Type", "cONTENT-tYPE"));
+  EXPECT_TRUE(EqualsIgnoringCase("", ""));
+  EXPECT_FALSE(EqualsIgnoringCase("a", "ab"));
+  // 0x20 apart, and no letters.
+  EXPECT_FALSE(EqualsIgnoringCase("@", "`"));
+  EXPECT_FALSE(EqualsIgnoringCase("[", "{"));
+  EXPECT_FALSE(EqualsIgnoringCase("\xc1", "\xe1"));
+}
+
+TEST(Ascii, HexadecimalDigits) {
+  int digits = 0;
+  for (int c = 0; c < 256; ++c) digits += HexValue(static_cast<char>(c)) >= 0;
+  EXPECT_EQ(digits, 22);
+  EXPECT_EQ(HexValue('0'), 0);
+  EXPECT_EQ(HexValue('9'), 9);
+  EXPECT_EQ(HexValue('a'), 10);
+  EXPECT_EQ(HexValue('F'), 15);
 }
 
 }  // namespace

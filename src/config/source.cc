@@ -124,7 +124,6 @@ ReloadResult PolicySource::Reload() {
     auto read = ReadPolicyFiles(path_);
     if (!read) {
       result.diagnostics.Error("", 0, read.error().message);
-      ++failures_;
       return result;
     }
     files = std::move(*read);
@@ -135,10 +134,7 @@ ReloadResult PolicySource::Reload() {
     return result;
   }
   auto loaded = LoadTexts(files, options_, result.diagnostics);
-  if (loaded == nullptr) {
-    ++failures_;
-    return result;
-  }
+  if (loaded == nullptr) return result;
   if (current_ == nullptr) {
     running_engine_ = loaded->engine;
     running_listen_ = loaded->listen;
@@ -162,7 +158,6 @@ ReloadResult PolicySource::Reload() {
 void PolicySource::Reject() {
   current_ = std::move(before_);
   fingerprint_ = fingerprint_before_;
-  ++failures_;
 }
 
 }  // namespace penstock::config

@@ -61,14 +61,13 @@ class PolicySource {
   ReloadResult Reload();
 
   // The engine refused what the last Reload or Load gave: the one before is in force again, and the next Reload tries
-  // the files anew. Counted as a failure.
+  // the files anew.
   void Reject();
 
   // What is in force: the last good load. The engine's and the listeners' options are those of the first load.
   const Loaded* current() const { return current_.get(); }
   const std::string& path() const { return path_; }
-  uint64_t loads() const { return loads_; }        // that succeeded with a change, the first included
-  uint64_t failures() const { return failures_; }  // that failed
+  uint64_t loads() const { return loads_; }  // that succeeded with a change, the first included
 
  private:
   Hash128 Fingerprint(const std::vector<FileText>& files) const;
@@ -84,7 +83,6 @@ class PolicySource {
   EngineOptions running_engine_;
   ListenOptions running_listen_;
   uint64_t loads_ = 0;
-  uint64_t failures_ = 0;
 };
 
 }  // namespace penstock::config

@@ -45,11 +45,4 @@ constexpr bool IsHeaderValue(std::string_view value) {
   return true;
 }
 
-// The value of a hexadecimal digit, or -1.
-constexpr int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 }  // namespace penstock::http

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/bytes.h"
 
 namespace penstock::http {
@@ -48,7 +49,7 @@ IpAddress ClientAddress(const IpAddress& peer, const Request& request, std::span
   IpAddress last = peer;
   if (request.Get(Known::kForwardedFor).empty() || !IsTrusted(peer, trusted)) return last;
   for (size_t i = request.headers.size(); i-- > 0;) {
-    if (!EqualsIgnoreCase(request.headers[i].name, "x-forwarded-for")) continue;
+    if (!EqualsIgnoringCase(request.headers[i].name, "x-forwarded-for")) continue;
     std::string_view rest = request.headers[i].value;
     while (!rest.empty()) {
       const size_t comma = rest.rfind(',');

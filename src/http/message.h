@@ -31,17 +31,13 @@ struct Header {
 enum class Known : uint8_t {
   kHost,  // an absolute target's authority takes its place (RFC 9112, 3.2.2)
   kAuthorization,
-  kAccept,
   kConnection,
   kContentLength,
-  kContentType,
   kExpect,
-  kIfMatch,
   kTransferEncoding,
   kForwardedFor,     // X-Forwarded-For; all lines of it: see forwarded.h
   kForwardedHost,    // X-Forwarded-Host
   kForwardedMethod,  // X-Forwarded-Method
-  kForwardedProto,   // X-Forwarded-Proto
   kForwardedUri,     // X-Forwarded-Uri
   kOriginalMethod,   // X-Original-Method
   kOriginalUri,      // X-Original-URI
@@ -84,10 +80,5 @@ struct ParseError {
   int status = 400;
   std::string_view sentence;  // of static storage, without a trailing full stop
 };
-
-// Equal but for the case of ASCII letters.
-bool EqualsIgnoreCase(std::string_view a, std::string_view b);
-
-std::string_view MethodText(Method method);  // "" for kOther
 
 }  // namespace penstock::http

@@ -1,5 +1,7 @@
 #include "http/request_parser.h"
 
+#include "base/ascii.h"
+
 namespace penstock::http {
 namespace {
 
@@ -80,7 +82,7 @@ RequestParser::Step RequestParser::Parse(std::string_view input) {
   }
   const std::string_view expect = request_.Get(Known::kExpect);
   if (!expect.empty() && !request_.http10) {
-    if (!EqualsIgnoreCase(expect, "100-continue"))
+    if (!EqualsIgnoringCase(expect, "100-continue"))
       return Fail({417, "no expectation but 100-continue is met"}, consumed);
     continue_due_ = true;
   }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/ascii.h"
 #include "http/characters.h"
 
 namespace penstock::http {
@@ -73,17 +74,6 @@ bool AppendDecoded(std::string& out, std::string_view text, Plus plus) {
     }
   }
   return true;
-}
-
-void AppendEncoded(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (kUnreserved[byte]) {
-      out += c;
-    } else {
-      AppendPercent(out, byte);
-    }
-  }
 }
 
 bool AppendNormalPath(std::string& out, std::string_view path) {

@@ -24,9 +24,6 @@ Target SplitTarget(std::string_view target);
 enum class Plus : unsigned char { kStays, kIsSpace };
 [[nodiscard]] bool AppendDecoded(std::string& out, std::string_view text, Plus plus = Plus::kStays);
 
-// Appends `text` with all but the unreserved characters of RFC 3986 as %XX: fit for a path segment or a query.
-void AppendEncoded(std::string& out, std::string_view text);
-
 // Appends the one spelling of a path that all its equal spellings share: %XX of unreserved characters decoded, other
 // %XX in upper case, characters that may not stand bare encoded, "." and ".." resolved (never above the root), runs
 // of slashes made one (as nginx does, so that //login does not escape a limit on /login). A trailing slash stays.

@@ -90,17 +90,6 @@ TEST(Url, Decoding) {
   EXPECT_EQ(out, "kept a b+c+ ");
 }
 
-TEST(Url, EncodingIsUndoneByDecoding) {
-  std::string all;
-  for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
-  std::string encoded;
-  AppendEncoded(encoded, all);
-  for (const char c : encoded) EXPECT_TRUE(c > ' ' && c < 0x7f && c != '/' && c != '?' && c != '&');
-  std::string decoded;
-  EXPECT_TRUE(AppendDecoded(decoded, encoded, Plus::kIsSpace));
-  EXPECT_EQ(decoded, all);
-}
-
 TEST(Url, SegmentsOfAPath) {
   std::array<std::string_view, 3> segments;
   EXPECT_EQ(SplitPath("/v1/limits", segments), 2u);

@@ -1,5 +1,7 @@
 #include "resp/commands.h"
 
+#include "base/ascii.h"
+
 namespace penstock::resp {
 namespace {
 
@@ -42,16 +44,6 @@ const CommandSpec* FindCommand(std::string_view name) {
     if (spec.name.size() == name.size() && EqualsIgnoringCase(name, spec.name)) return &spec;
   }
   return nullptr;
-}
-
-bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
-  if (text.size() != lower.size()) return false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const char lowered = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-    if (lowered != lower[i]) return false;
-  }
-  return true;
 }
 
 }  // namespace penstock::resp

@@ -56,7 +56,4 @@ std::span<const CommandSpec> AllCommands();
 // Without regard to case; null if there is no such command.
 const CommandSpec* FindCommand(std::string_view name);
 
-// `lower` is in lower case; ASCII only.
-bool EqualsIgnoringCase(std::string_view text, std::string_view lower);
-
 }  // namespace penstock::resp

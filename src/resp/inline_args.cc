@@ -1,16 +1,11 @@
 #include "resp/inline_args.h"
 
+#include "base/ascii.h"
+
 namespace penstock::resp {
 namespace {
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 char Unescape(char c) {
   switch (c) {

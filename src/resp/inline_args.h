@@ -3,6 +3,8 @@
 // argument.
 //
 // Decodes in place: an argument is never longer than its spelling, so the views point into the line.
+//
+// Thread contract: a plain value of the caller's thread.
 #pragma once
 
 #include <optional>

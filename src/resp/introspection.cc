@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/ascii.h"
 #include "base/bytes.h"
 #include "resp/connection_commands.h"
 #include "resp/writer.h"

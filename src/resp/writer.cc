@@ -81,14 +81,6 @@ void Writer::NullArray() {
   }
 }
 
-void Writer::Boolean(bool value) {
-  if (protocol_ == Protocol::kResp3) {
-    out_.append(value ? "#t\r\n" : "#f\r\n", 4);
-  } else {
-    out_.append(value ? ":1\r\n" : ":0\r\n", 4);
-  }
-}
-
 void Writer::Map(size_t pairs) {
   if (protocol_ == Protocol::kResp3) {
     Header('%', pairs);

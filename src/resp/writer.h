@@ -33,7 +33,6 @@ class Writer {
   void Ok() { out_.append("+OK\r\n", 5); }
   void Null();
   void NullArray();
-  void Boolean(bool value);
   // Headers; the caller writes `elements`, or `pairs` times key and value, after them.
   void Array(size_t elements) { Header('*', elements); }
   void Map(size_t pairs);

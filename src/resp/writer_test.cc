@@ -22,8 +22,6 @@ void ExpectBoth(Write write, std::string_view resp2, std::string_view resp3) {
 TEST(Writer, EveryFormInBothVersions) {
   ExpectBoth([](Writer& w) { w.Null(); }, "$-1\r\n", "_\r\n");
   ExpectBoth([](Writer& w) { w.NullArray(); }, "*-1\r\n", "_\r\n");
-  ExpectBoth([](Writer& w) { w.Boolean(true); }, ":1\r\n", "#t\r\n");
-  ExpectBoth([](Writer& w) { w.Boolean(false); }, ":0\r\n", "#f\r\n");
   ExpectBoth([](Writer& w) { w.Map(3); }, "*6\r\n", "%3\r\n");
   ExpectBoth([](Writer& w) { w.Array(12); }, "*12\r\n", "*12\r\n");
   ExpectBoth([](Writer& w) { w.Ok(); }, "+OK\r\n", "+OK\r\n");
