@@ -223,7 +223,6 @@ struct EngineStats {
   uint64_t refused_full = 0;  // decisions refused because a table (of buckets, of parameters) was full
   uint64_t saturated = 0;
   uint64_t request_ids = 0;
-  uint64_t ids_not_kept = 0;
   uint64_t stale = 0;
 };
 

@@ -54,7 +54,6 @@ EngineStats MemoryEngine::stats() const NO_THREAD_SAFETY_ANALYSIS {
   stats.keys = table_->keys();
   stats.max_keys = table_->max_keys();
   stats.request_ids = ids_->size();
-  stats.ids_not_kept = counters_.ids_not_kept.load(std::memory_order_relaxed);
   return stats;
 }
 

@@ -70,7 +70,6 @@ class MemoryEngine final : public Engine {
   friend class SnapshotWriter;
 
   struct Counters {
-    std::atomic<uint64_t> ids_not_kept{0};
     std::atomic<uint64_t> refused_params{0};  // because the table of parameters was full
   };
 

@@ -184,7 +184,6 @@ void MemorySession::KeepId(const Work& work, const Hash128& id) {
       engine_.ids_->Insert(id, work.operations.size(), work.now + work.group.keep_id, work.now);
   if (record == nullptr) {
     work.group.result.replayable = false;
-    engine_.counters_.ids_not_kept.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   record->fingerprint = work.group.fingerprint;
