@@ -18,7 +18,7 @@ inline bool IsPlain(const Request& request) {
   return request.mode == engine::Mode::kCheck && options.costs.empty() &&
          static_cast<uint64_t>(options.cost) <= static_cast<uint64_t>(kMaxCost) && options.weight == 1 &&
          options.max_wait.count() == 0 && options.request_id.empty() && options.settle_within.count() == 0 &&
-         options.lease.count() == 0 && !options.partial &&
+         options.lease.count() == 0 && options.holder.empty() && !options.partial &&
          request.attributes.size() <= kMaxAttributesPerRequest && request.ad_hoc_key.size() <= kMaxKeyBytes;
 }
 

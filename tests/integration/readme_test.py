@@ -102,13 +102,21 @@ def check(text):
     return wrong
 
 
+def broken_links():
+    """Links of the README and the pages of docs/ to files that are not there."""
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+            if not (page.parent / target).exists():
+                yield f"{page.relative_to(ROOT)}: links to {target}, which is not there"
+
+
 def main():
     began = time.monotonic()
     text = (ROOT / "README.md").read_text()
     commands = [line for _, block in blocks(text) for line, _ in block]
     assert any(line.startswith("curl ") for line in commands), "the README shows no curl line"
     assert any(line.startswith("redis-cli ") for line in commands), "the README shows no redis-cli line"
-    wrong = check(text)
+    wrong = [*broken_links(), *check(text)]
     print("\n".join(wrong))
     if wrong:
         return 1
