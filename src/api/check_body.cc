@@ -52,7 +52,7 @@ Result<std::string_view> ReadString(std::string_view field, const json::value& v
 
 // A text that may not be empty.
 Result<std::string_view> ReadName(std::string_view field, const json::value& value, size_t most) {
-  const Result<std::string_view> text = ReadString(field, value);
+  Result<std::string_view> text = ReadString(field, value);
   if (text && (text->empty() || text->size() > most)) {
     return Wrong(field, "must be 1 to " + std::to_string(most) + " bytes");
   }
