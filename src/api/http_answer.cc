@@ -63,6 +63,12 @@ void WriteDecision(std::string& out, const http::ReplyShape& shape, const Decisi
   writer.EndBody();
 }
 
+void WriteDone(std::string& out, const http::ReplyShape& shape, const Decision& decision) {
+  std::string json;
+  AppendDecision(json, decision);
+  WriteJson(out, shape, decision.outcome == Outcome::kUnavailable && !decision.allowed ? 503 : 200, json);
+}
+
 int HttpStatus(const Error& error) {
   switch (error.kind) {
     case ErrorKind::kInvalid:

@@ -16,6 +16,8 @@ namespace penstock::api {
 
 // The body of /v1/check, with the headers of design section 8.
 void WriteDecision(std::string& out, const http::ReplyShape& shape, const Decision& decision);
+// The same for what is done or told whatever the limits say (a settlement, a look): 200, and 503 when the engine could not be asked.
+void WriteDone(std::string& out, const http::ReplyShape& shape, const Decision& decision);
 
 // RateLimit-Policy, RateLimit, Retry-After, X-RateLimit-*, Cache-Control.
 void WriteRateHeaders(http::ResponseWriter& writer, const Decision& decision);

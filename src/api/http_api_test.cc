@@ -241,6 +241,17 @@ TEST_F(HttpApiTest, SettleNeedsAnIdAndCosts) {
   EXPECT_EQ(decider_.asked()[0].mode, engine::Mode::kSettle);
 }
 
+// The charge stands, so a client that repeats a 429 must not be told to come again.
+TEST_F(HttpApiTest, ASettlementThatPassesTheCapacityIsDoneAllTheSame) {
+  decider_.answer = [](const auto&) { return FakeDecider::Denied(); };
+  const std::string out = Post("/v1/settle", R"({"domain":"a","request_id":"r","costs":{"t":5}})");
+  EXPECT_TRUE(Has(out, "HTTP/1.1 200 ")) << out;
+  EXPECT_FALSE(Has(out, "Retry-After")) << out;
+  EXPECT_TRUE(Has(out, R"("outcome":"denied")")) << out;
+  decider_.answer = [](const auto&) { return FakeDecider::Unavailable(); };
+  EXPECT_TRUE(Has(Post("/v1/settle", R"({"domain":"a","request_id":"r","costs":{"t":5}})"), "HTTP/1.1 503 "));
+}
+
 TEST_F(HttpApiTest, ForwardAuthDescribesTheRequestAndAnswersByStatus) {
   options_.trusted_proxies = {*Cidr::Parse("127.0.0.0/8")};
   const std::string out = Get("/auth/api?cost=2&header=X-User:user",

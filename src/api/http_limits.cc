@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "api/decision_json.h"
 #include "base/bytes.h"
 #include "base/json_text.h"
 #include "http/problem.h"
@@ -146,11 +145,8 @@ void HttpLimits::Decided(uint64_t token, const Result<const Decision*>& decision
   if ((*decision)->limits.empty()) {
     return AnswerError(slot, {ErrorKind::kNotFound, "the limit does not apply to these attributes"});
   }
-  std::string json;
-  AppendDecision(json, **decision);
-  const int status = (*decision)->outcome == Outcome::kUnavailable ? 503 : 200;
   turn_.Answer(slot,
-               [&](std::string& out, const http::ReplyShape& shape) { WriteJson(out, shape, status, json); });
+               [&](std::string& out, const http::ReplyShape& shape) { WriteDone(out, shape, **decision); });
 }
 
 }  // namespace penstock::api

@@ -12,8 +12,8 @@ void HttpSettle::Handle(const http::Request& request, std::string_view, const Ht
 void HttpSettle::Decided(uint64_t token, const Result<const Decision*>& decision) noexcept {
   const HttpSlot slot = pending_.Take(token);
   if (!decision) return AnswerError(slot, decision.error());
-  turn_.Answer(
-      slot, [&](std::string& out, const http::ReplyShape& shape) { WriteDecision(out, shape, **decision); });
+  turn_.Answer(slot,
+               [&](std::string& out, const http::ReplyShape& shape) { WriteDone(out, shape, **decision); });
 }
 
 }  // namespace penstock::api
