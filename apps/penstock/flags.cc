@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "commands.h"
+#include "penstock/request.h"
 #include "serve.h"
 #include "serve_flags.h"
 
@@ -81,6 +82,7 @@ void AddLint(CLI::App& app, LintFlags& flags) {
 }
 
 void AddBench(CLI::App& app, BenchFlags& flags) {
+  const CLI::Range from_one(int64_t{1}, kMaxCost);
   CLI::App& command = *app.add_subcommand("bench", "measure decisions a second and their latency");
   command.footer(
       "embedded measures the engine in this process; resp and http load a running server with ad hoc "
@@ -108,11 +110,29 @@ void AddBench(CLI::App& app, BenchFlags& flags) {
   command.add_option("--keys", flags.keys, "random keys")
       ->check(CLI::Range(uint64_t{1}, uint64_t{100'000'000}))
       ->capture_default_str();
-  command.add_option("--burst", flags.burst, "burst of every key's limit")->capture_default_str();
-  command.add_option("--count", flags.count, "count of every key's limit")->capture_default_str();
-  command.add_option("--period", flags.period_s, "its period in seconds")->capture_default_str();
+  command.add_option("--burst", flags.burst, "burst of every key's limit")
+      ->check(from_one)
+      ->capture_default_str();
+  command.add_option("--count", flags.count, "count of every key's limit")
+      ->check(from_one)
+      ->capture_default_str();
+  command.add_option("--period", flags.period_s, "its period in seconds")
+      ->check(from_one)
+      ->capture_default_str();
   command.add_option("--seed", flags.seed, "of the random keys")->capture_default_str();
   command.add_flag("--json", flags.json, "print the figures as JSON");
+}
+
+// An empty value is a slip, most likely a variable that is not set: `serve --policy "$POLICY"` must not start without one.
+void RefuseEmptyValues(CLI::App& app) {
+  const auto check = [](const std::string& value) {
+    return value.empty() ? std::string("is empty") : std::string();
+  };
+  for (CLI::App* const command : app.get_subcommands([](CLI::App*) { return true; })) {
+    for (CLI::Option* const option : command->get_options()) {
+      if (option->get_items_expected_max() > 0) option->check(check, "");
+    }
+  }
 }
 
 }  // namespace
@@ -132,6 +152,7 @@ int RunCommandLine(int argc, char** argv) {
   AddLint(app, lint);
   AddBench(app, bench);
   app.add_subcommand("version", "print the version")->add_flag("--json", version_json, "print it as JSON");
+  RefuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -30,6 +30,12 @@ class Commands(harness.TestCase):
         self.expect(2, "unknown")
         self.expect(2, "check")
 
+    def test_an_empty_value_is_a_slip_and_no_default(self):
+        for args in (["serve", "--policy", ""], ["serve", "--snapshot", ""], ["check", "api", "--server", ""],
+                     ["lint", ""]):
+            self.assertIn("is empty", self.expect(2, *args).stderr)
+        self.expect(2, "bench", "embedded", "--burst", "-5")
+
     def test_check_asks_a_server(self):
         policy = self.write("p.yaml", POLICY)
         with harness.penstock("--policy", policy) as server:
