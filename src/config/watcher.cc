@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "config/files.h"
 
@@ -104,6 +105,12 @@ void Watcher::OnEvent(int watch, uint32_t mask, std::string_view name, SteadyTim
   }
   const bool named = std::find(folder.names.begin(), folder.names.end(), name) != folder.names.end();
   if (!named && !(folder.all_policies && IsPolicyFileName(name))) return;
+  // A folder that has come back is another one, which nothing watches yet, and no close of it will ever come.
+  if (named && (mask & IN_ISDIR) != 0 && (mask & (IN_CREATE | IN_MOVED_TO)) != 0) {
+    new_folder_ = true;
+    timer_.OnEvent(FileEvent::kComplete, now);
+    return;
+  }
   // A new file is complete when it is closed; a new link is complete at once.
   const bool touched = (mask & IN_MODIFY) != 0 || ((mask & IN_CREATE) != 0 && !IsLink(folder, name));
   timer_.OnEvent(touched ? FileEvent::kTouched : FileEvent::kComplete, now);
@@ -114,7 +121,7 @@ void Watcher::OnReadable(SteadyTime now) {
   for (int i = 0; i < kMaxReads; ++i) {
     const ssize_t size = read(fd_, buffer, sizeof buffer);
     if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return;
+    if (size <= 0) break;
     for (ssize_t at = 0; at < size;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
       // The name is padded with zeros.
@@ -124,13 +131,19 @@ void Watcher::OnReadable(SteadyTime now) {
       at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
     }
   }
+  // Once, however many came: what is written into it from here on puts the reload off.
+  if (std::exchange(new_folder_, false)) Rearm();
 }
 
 bool Watcher::TakeDue(SteadyTime now) {
   if (!timer_.TakeDue(now)) return false;
+  Rearm();
+  return true;
+}
+
+void Watcher::Rearm() {
   // Where this fails (a folder is gone) the folders that are left are still watched, and the reload names the reason.
   (void)Arm();
-  return true;
 }
 
 }  // namespace penstock::config

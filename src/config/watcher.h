@@ -31,6 +31,9 @@ class Watcher {
   std::optional<SteadyTime> deadline() const { return timer_.deadline(); }
   // True once after a change and its quiet: time to reload. Looks anew where the links lead.
   bool TakeDue(SteadyTime now);
+  // Watches what is on the way to the path now; what is watched already stays so. For a reload that TakeDue did not
+  // ask for: call it before the files are read, so that no change falls in between.
+  void Rearm();
 
  private:
   // The names that matter in one watched folder; `all_policies`: every policy file too.
@@ -48,6 +51,7 @@ class Watcher {
   const std::string path_;
   int fd_ = -1;
   std::map<int, Folder> folders_;  // by watch descriptor
+  bool new_folder_ = false;        // a folder on the way has come, and is not watched yet
   ReloadTimer timer_;
 };
 

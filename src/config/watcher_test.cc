@@ -154,6 +154,63 @@ TEST_F(WatcherTest, ALinkThatIsTurnedAndItsTarget) {
   EXPECT_TRUE(Due());
 }
 
+TEST_F(WatcherTest, AFolderThatIsDeletedAndComesBack) {
+  fs::create_directory(folder_ / "dir");
+  Write("dir/a.yaml");
+  Open(folder_ / "dir");
+  for (const bool moved : {false, true}) {
+    fs::remove_all(folder_ / "dir");
+    EXPECT_TRUE(Due());
+    if (moved) {
+      fs::create_directory(folder_ / "aside");
+      EXPECT_FALSE(Due());
+      fs::rename(folder_ / "aside", folder_ / "dir");
+    } else {
+      fs::create_directory(folder_ / "dir");
+    }
+    EXPECT_TRUE(Due());
+    Write("dir/a.yaml");
+    EXPECT_TRUE(Due());
+    Write("dir/a.yaml");
+    EXPECT_TRUE(Due());
+    EXPECT_FALSE(Due());
+  }
+  // All between two looks.
+  fs::remove_all(folder_ / "dir");
+  fs::create_directory(folder_ / "dir");
+  Write("dir/a.yaml");
+  EXPECT_TRUE(Due());
+  Write("dir/a.yaml");
+  EXPECT_TRUE(Due());
+}
+
+// What is written into the new folder puts the reload off, so no half of it is read.
+TEST_F(WatcherTest, ANewFolderIsWatchedBeforeItsReload) {
+  fs::create_directory(folder_ / "dir");
+  Open(folder_ / "dir");
+  fs::remove_all(folder_ / "dir");
+  EXPECT_TRUE(Due());
+  fs::create_directory(folder_ / "dir");
+  watcher_->OnReadable(now_);
+  Write("dir/a.yaml");
+  watcher_->OnReadable(now_ + Millis(150));
+  EXPECT_EQ(watcher_->deadline(), now_ + Millis(350));
+}
+
+TEST_F(WatcherTest, RearmFindsWhatCameBackUnseen) {
+  fs::create_directories(folder_ / "up/dir");
+  Open(folder_ / "up/dir");
+  fs::remove_all(folder_ / "up");
+  EXPECT_TRUE(Due());
+  fs::create_directories(folder_ / "up/dir");
+  EXPECT_FALSE(Due());  // two folders up nothing is watched
+  watcher_->Rearm();
+  watcher_->Rearm();
+  EXPECT_FALSE(Due());
+  Write("up/dir/a.yaml");
+  EXPECT_TRUE(Due());
+}
+
 TEST_F(WatcherTest, AMissingFolderCannotBeWatched) {
   EXPECT_FALSE(Watcher::Open((folder_ / "no/such/p.yaml").string()));
 }

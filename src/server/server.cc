@@ -190,6 +190,7 @@ std::string Server::ReadyLine() const {
 }
 
 void Server::Reload() {
+  if (watcher_) watcher_->Rearm();
   ReloadPolicy();
   ReloadCertificates();
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Start, ready line, refusals to start, reload by signal, ordered stop."""
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -230,6 +231,31 @@ class Reload(harness.TestCase):
                               http.ask("GET", "/metrics").body.decode())
             self.replace("p.yaml", POLICY % 9)
             harness.wait_for(lambda: self.remaining(server) == 9)
+
+    def test_a_folder_that_is_deleted_and_comes_back_is_watched_again(self):
+        folder = self.folder / "up" / "dir"
+        folder.mkdir(parents=True)
+        policy = folder / "a.yaml"
+        policy.write_text(POLICY % 5, encoding="utf-8")
+        with harness.penstock("--policy", folder) as server:
+            self.assertEqual(self.remaining(server), 5)
+            shutil.rmtree(folder)
+            server.wait_log("not reloaded")
+            self.assertEqual(self.remaining(server), 5)
+            folder.mkdir()
+            for burst in (7, 9):
+                policy.write_text(POLICY % burst, encoding="utf-8")
+                harness.wait_for(lambda: self.remaining(server) == burst)
+            # Where the folder above it goes too, SIGHUP finds the new one, and it is watched from then on.
+            failed = server.log().count("not reloaded")
+            shutil.rmtree(folder.parent)
+            harness.wait_for(lambda: server.log().count("not reloaded") > failed)
+            folder.mkdir(parents=True)
+            policy.write_text(POLICY % 11, encoding="utf-8")
+            server.signal(signal.SIGHUP)
+            harness.wait_for(lambda: self.remaining(server) == 11)
+            policy.write_text(POLICY % 13, encoding="utf-8")
+            harness.wait_for(lambda: self.remaining(server) == 13)
 
 
 if __name__ == "__main__":
