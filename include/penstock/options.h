@@ -26,6 +26,7 @@ struct LimiterOptions {
 
   // Where use is kept over a restart; empty: it is not. Written every `snapshot_every`, by SaveSnapshot, and when the
   // limiter goes. What was used since the last write is lost if the process is killed.
+  // A lock on the file's name with `.lock` behind it is held meanwhile: a second limiter or server on it does not open.
   std::string snapshot_file = {};
   std::chrono::milliseconds snapshot_every{60'000};
   // Start without use when the snapshot is damaged or was written by a newer release; otherwise Open fails then.

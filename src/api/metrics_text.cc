@@ -191,6 +191,10 @@ void AppendMetrics(std::string& out, const MetricsInput& input) {
   Head(out, kReloads, "counter", "Reloads of the policy.");
   Sample(out, kReloads, {{"result", "ok"}}, input.reloads_ok);
   Sample(out, kReloads, {{"result", "failed"}}, input.reloads_failed);
+  Single(out, "penstock_snapshot_failures_total", "counter", "Snapshots that could not be written.",
+         input.snapshot_failures);
+  Single(out, "penstock_snapshot_last_success_seconds", "gauge",
+         "Unix time of the last snapshot that was written; 0: none since the start.", input.last_snapshot_s);
 }
 
 }  // namespace penstock::api

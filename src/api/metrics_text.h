@@ -32,6 +32,8 @@ struct MetricsInput {
   uint64_t policy_version = 0;  // publications since the start
   uint64_t reloads_ok = 0;
   uint64_t reloads_failed = 0;
+  uint64_t snapshot_failures = 0;
+  uint64_t last_snapshot_s = 0;  // unix time of the last one written; 0: none
 };
 
 void AppendMetrics(std::string& out, const MetricsInput& input);

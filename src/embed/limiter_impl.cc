@@ -78,6 +78,9 @@ Result<void> Limiter::Impl::StartKeeper() {
 
 Result<void> Limiter::Impl::LoadSnapshot() {
   if (options_.snapshot_file.empty()) return {};
+  Result<engine::SnapshotLock> lock = engine::SnapshotLock::Take(options_.snapshot_file);
+  if (!lock) return tl::unexpected(std::move(lock.error()));
+  snapshot_lock_ = std::move(*lock);
   Result<void> loaded = engine_->LoadSnapshot(options_.snapshot_file);
   if (loaded || loaded.error().kind == ErrorKind::kNotFound) return {};
   // One that could not be read says nothing about what stands in it.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include "embed/place.h"
 #include "embed/snapshot_keeper.h"
 #include "engine/memory/memory_engine.h"
+#include "engine/memory/snapshot_lock.h"
 #include "penstock/limiter.h"
 #include "service/metrics.h"
 #include "service/policy_store.h"
@@ -50,6 +52,7 @@ class Limiter::Impl {
   std::unique_ptr<engine::MemoryEngine> engine_;
   std::unique_ptr<engine::EngineSession> reload_session_;
   embed::Places places_;
+  std::optional<engine::SnapshotLock> snapshot_lock_;  // until the keeper's last snapshot is written
   std::unique_ptr<embed::SnapshotKeeper> keeper_;
 
   Mutex reload_mutex_;  // one reload at a time

@@ -280,6 +280,7 @@ TEST_F(LimiterTest, UseOutlivesTheProcessInASnapshot) {
     Limiter limiter = Open(options);
     EXPECT_EQ(limiter.Check("api", {{"user", "42"}}).remaining, 0);
     ASSERT_TRUE(limiter.SaveSnapshot());
+    EXPECT_FALSE(LimiterOpener::Open(options, &clock_)) << "two limiters keep one snapshot";
   }
   Write(options.snapshot_file, "not a snapshot");
   EXPECT_FALSE(LimiterOpener::Open(options, &clock_));

@@ -131,6 +131,9 @@ Result<void> Server::OpenEngine() {
   engine_ = std::make_unique<engine::MemoryEngine>(memory, clock_);
   if (!engine_options_.snapshot) return {};
   const std::string& path = engine_options_.snapshot->path;
+  Result<engine::SnapshotLock> lock = engine::SnapshotLock::Take(path);
+  if (!lock) return tl::unexpected(std::move(lock.error()));
+  snapshot_lock_ = std::move(*lock);
   Result<void> loaded = engine_->LoadSnapshot(path);
   if (loaded) {
     Log(LogLevel::kInfo, "snapshot '" + path + "' loaded");
@@ -238,7 +241,13 @@ void Server::Tick() {
 bool Server::SaveSnapshot() {
   if (!engine_options_.snapshot) return true;
   const Result<void> saved = engine_->SaveSnapshot(engine_options_.snapshot->path);
-  if (!saved) Log(LogLevel::kError, "snapshot not written: " + saved.error().message);
+  if (saved) {
+    const auto now_s = static_cast<uint64_t>(real_clock_.Now().us / Seconds(1).count);
+    last_snapshot_s_.store(now_s, std::memory_order_relaxed);
+  } else {
+    snapshot_failures_.fetch_add(1, std::memory_order_relaxed);
+    Log(LogLevel::kError, "snapshot not written: " + saved.error().message);
+  }
   return saved.has_value();
 }
 
@@ -298,7 +307,9 @@ void Server::AppendMetrics(std::string& out) const {
                            .protocols = protocols,
                            .policy_version = policies_.Newest()->generation,
                            .reloads_ok = reloads_ok_,
-                           .reloads_failed = reloads_failed_});
+                           .reloads_failed = reloads_failed_,
+                           .snapshot_failures = snapshot_failures_,
+                           .last_snapshot_s = last_snapshot_s_});
 }
 
 }  // namespace penstock::server

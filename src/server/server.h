@@ -21,6 +21,7 @@
 #include "config/source.h"
 #include "config/watcher.h"
 #include "engine/memory/memory_engine.h"
+#include "engine/memory/snapshot_lock.h"
 #include "net/endpoint.h"
 #include "server/options.h"
 #include "server/worker.h"
@@ -84,12 +85,15 @@ class Server final : private api::ServerView {
   const SystemClock real_clock_;              // by which files are watched, whatever clock decides
   std::unique_ptr<config::Watcher> watcher_;  // null without a policy, or where files cannot be watched
   SteadyTime next_snapshot_;
+  std::optional<engine::SnapshotLock> snapshot_lock_;  // held for the server's life
   bool stopped_ = false;
 
   // Any thread.
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> reloads_ok_{0};
   std::atomic<uint64_t> reloads_failed_{0};
+  std::atomic<uint64_t> snapshot_failures_{0};
+  std::atomic<uint64_t> last_snapshot_s_{0};  // unix time; 0: none yet
   service::Metrics metrics_;
   service::PolicyStore policies_{metrics_};
   std::unique_ptr<net::TlsServer> tls_;  // null: plain

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What outlives a restart: an ordered stop keeps everything, kill -9 what the last snapshot had; a damaged file is
 refused unless it is told to be discarded."""
+import os
 import time
 
 import harness
@@ -92,10 +93,35 @@ class Snapshot(harness.TestCase):
             self.assertIn("snapshot discarded", server.log())
 
     def test_a_snapshot_that_cannot_be_written_is_said(self):
-        state = self.folder / "no" / "such" / "folder"
-        with harness.penstock("--snapshot", state) as server:
+        folder = self.folder / "gone"
+        folder.mkdir()
+        with harness.penstock("--snapshot", folder / "state") as server:
+            folder.rename(self.folder / "elsewhere")
             self.assertEqual(server.stop(), 1)
             self.assertIn("snapshot not written", server.log())
+
+    def refused(self, path, why):
+        done = harness.run("serve", "--snapshot", path, "--http", "127.0.0.1:0", "--resp", "off")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertIn(why, done.stderr)
+
+    def test_a_path_that_cannot_be_kept_is_said_at_start(self):
+        self.refused(self.folder / "no" / "folder" / "state", "cannot write to the folder")
+        os.mkfifo(self.folder / "fifo")
+        self.refused(self.folder / "fifo", "is not a regular file")
+
+    def test_a_second_server_on_the_same_path_is_refused(self):
+        with harness.penstock("--policy", self.policy) as server:
+            self.assertEqual(self.ask(server, "1", 10), [90, 190, 290, 390])
+            self.refused(self.state, f"the snapshot {self.state} is in use by another process")
+            self.assertEqual(self.ask(server, "1", 10), [80, 180, 280, 380])
+            with Http(server.http) as http:
+                metrics = http.ask("GET", "/metrics").body.decode()
+            self.assertIn("\npenstock_snapshot_failures_total 0\n", metrics)
+            self.assertIn("\npenstock_snapshot_last_success_seconds 0\n", metrics)
+        with harness.penstock("--policy", self.policy) as server:
+            self.assertEqual(self.ask(server, "1", 0), [80, 180, 280, 380])
 
 
 if __name__ == "__main__":

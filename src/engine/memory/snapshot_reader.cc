@@ -1,6 +1,7 @@
 // Reading a snapshot. Nothing in the file is believed: every length is checked before memory is taken for it, every
 // checksum before a payload is looked at, and every number before core calculates with it.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,13 +48,18 @@ class MemorySource final : public Source {
 
 class FileSource final : public Source {
  public:
-  explicit FileSource(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  // Not blocking: opening a FIFO would wait for its writer.
+  explicit FileSource(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
   ~FileSource() override {
     if (fd_ >= 0) close(fd_);
   }
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
   bool is_open() const { return fd_ >= 0; }
+  bool is_regular() const {
+    struct stat status {};
+    return fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
+  }
   std::optional<size_t> Read(char* out, size_t size) override {
     size_t have = 0;
     while (have < size) {
@@ -417,6 +423,10 @@ Result<void> MemoryEngine::LoadSnapshot(const std::string& path) {
   if (!source.is_open()) {
     const ErrorKind kind = errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kUnavailable;
     return Fail(kind, "cannot open snapshot " + path + ": " + std::generic_category().message(errno));
+  }
+  // Not kInvalid: what may be discarded is a damaged snapshot, not somebody's FIFO or device.
+  if (!source.is_regular()) {
+    return Fail(ErrorKind::kUnavailable, "snapshot " + path + " is not a regular file");
   }
   return SnapshotReader(*this, source, path).Read();
 }

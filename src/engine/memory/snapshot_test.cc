@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "base/random.h"
 #include "engine/memory/memory_engine.h"
 #include "engine/memory/snapshot_format.h"
+#include "engine/memory/snapshot_lock.h"
 #include "engine/memory/testing.h"
 
 namespace penstock::engine {
@@ -66,6 +68,7 @@ class SnapshotTest : public ::testing::Test {
   ~SnapshotTest() override {
     unlink(path_.c_str());
     unlink((path_ + ".tmp").c_str());
+    unlink((path_ + ".lock").c_str());
   }
   // A small snapshot's bytes.
   std::string SmallSnapshot() {
@@ -293,6 +296,35 @@ TEST_F(SnapshotTest, AnOldTemporaryIsNoObstacle) {
   WriteFile(path_ + ".tmp", "left behind");
   const std::string good = SmallSnapshot();
   EXPECT_TRUE(Load(good));
+}
+
+TEST_F(SnapshotTest, OneKeeperAtATime) {
+  {
+    Result<SnapshotLock> first = SnapshotLock::Take(path_);
+    ASSERT_TRUE(first) << first.error().message;
+    const SnapshotLock moved = std::move(*first);
+    const Result<SnapshotLock> second = SnapshotLock::Take(path_);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().kind, ErrorKind::kConflict);
+    EXPECT_EQ(second.error().message, "the snapshot " + path_ + " is in use by another process");
+  }
+  EXPECT_TRUE(SnapshotLock::Take(path_));
+}
+
+TEST_F(SnapshotTest, AMissingFolderIsSaidWhenTheLockIsTaken) {
+  const Result<SnapshotLock> lock = SnapshotLock::Take(path_ + "/x/s");
+  ASSERT_FALSE(lock);
+  EXPECT_EQ(lock.error().kind, ErrorKind::kUnavailable);
+  EXPECT_NE(lock.error().message.find("cannot write to the folder " + path_ + "/x/"), std::string::npos);
+}
+
+TEST_F(SnapshotTest, AFifoIsRefusedAndNotWaitedFor) {
+  ASSERT_EQ(mkfifo(path_.c_str(), S_IRUSR | S_IWUSR), 0);
+  MemoryEngine engine({.shards = 2}, clock_);
+  const Result<void> loaded = engine.LoadSnapshot(path_);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(loaded.error().message, "snapshot " + path_ + " is not a regular file");
 }
 
 }  // namespace
