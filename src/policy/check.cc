@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 64;
 constexpr Micros kMinLease = Millis(100);
-constexpr Micros kMaxLease = Seconds(24 * 3600);
+constexpr Micros kMaxLease = Millis(kMaxLeaseMs);
 
 // Reports under a line of its own where it is known, else under the whole's.
 class Checker {
