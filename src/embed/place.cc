@@ -24,7 +24,7 @@ void PlaceExecutor::RunAll() {
 
 Place::Place(engine::Engine& engine, const Clock& clock, service::PolicyStore& store,
              service::LoopCounters& counters, const service::DeciderOptions& options)
-    : session_(engine.OpenLoop(executor_, timer_)),
+    : session_(engine.OpenLoop({executor_, timer_})),
       decider_(std::make_unique<service::DeciderImpl>(engine, *session_, executor_, clock, store, counters,
                                                       options)) {
   for (service::Request& request : requests_) request.stable = true;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/dialer.h"
 #include "base/executor.h"
 #include "base/result.h"
 #include "core/group.h"
@@ -34,6 +35,9 @@ enum class Mode : uint8_t {
   kSettle,
   // Each operation's bucket is dropped: no use is left.
   kReset,
+  // Each operation brings an earlier charge (Operation::charge) and its cost is the difference: core::AdjustCharge. The
+  // undo of a charge (cost = -charge.cost), and what was used without the engine reported to it (cost > 0).
+  kAdjust,
 };
 
 enum class GroupState : uint8_t {
@@ -50,6 +54,7 @@ struct GroupResult {
   Reason reason = Reason::kNone;
   bool replayed = false;
   bool replayable = true;
+  bool degraded = false;  // decided without the engine, by what stands in for it
   EngineTime now;  // the engine's clock at the decision
 };
 
@@ -226,12 +231,19 @@ struct EngineStats {
   uint64_t stale = 0;
 };
 
+// What a session needs of its event loop. All outlive the session.
+struct LoopParts {
+  Executor& executor;
+  Timer& timer;
+  Dialer* dialer = nullptr;  // null where the engine is in this process
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
   virtual std::string_view name() const = 0;  // "memory", "redis", …
-  // A session for the event loop that the executor and timer belong to.
-  virtual std::unique_ptr<EngineSession> OpenLoop(Executor& executor, Timer& timer) = 0;
+  // A session for the event loop that the parts belong to.
+  virtual std::unique_ptr<EngineSession> OpenLoop(const LoopParts& parts) = 0;
   // Whether this engine can hold such a limit; the policy reader asks at load and names file and line.
   virtual Result<void> CanHold(const core::LimitParams& params) const = 0;
   virtual bool CanHoldPermits() const = 0;

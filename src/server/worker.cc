@@ -13,7 +13,7 @@ Worker::Worker(Shared& shared)
     : shared_(shared),
       http_session_(shared.http_session),
       loop_(shared.clock),
-      session_(shared.engine.OpenLoop(loop_, loop_)),
+      session_(shared.engine.OpenLoop({loop_, loop_})),
       decider_(shared.engine, *session_, loop_, shared.clock, shared.policies, shared.metrics.AddLoop(),
                shared.decider),
       http_(decider_, shared.clock, shared.http_api, shared.view),

@@ -143,7 +143,7 @@ class FakeEngine final : public engine::Engine {
   bool refuse_log = false;
 
   std::string_view name() const override { return "fake"; }
-  std::unique_ptr<engine::EngineSession> OpenLoop(Executor&, Timer&) override {
+  std::unique_ptr<engine::EngineSession> OpenLoop(const engine::LoopParts&) override {
     return std::make_unique<FakeSession>();
   }
   Result<void> CanHold(const core::LimitParams& params) const override {

@@ -51,7 +51,7 @@ class MemoryCases : public testing::Test {
   FakeExecutor executor_;
   FakeTimer timer_;
   engine::MemoryEngine engine_{{}, clock_};
-  std::unique_ptr<engine::EngineSession> session_ = engine_.OpenLoop(executor_, timer_);
+  std::unique_ptr<engine::EngineSession> session_ = engine_.OpenLoop({executor_, timer_});
   Metrics metrics_;
   PolicyStore store_{metrics_};
   DeciderImpl decider_{engine_, *session_, executor_, clock_, store_, metrics_.AddLoop(), {}};

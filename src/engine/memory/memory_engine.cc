@@ -28,7 +28,7 @@ MemoryEngine::MemoryEngine(const MemoryOptions& options, const Clock& clock)
 
 MemoryEngine::~MemoryEngine() = default;
 
-std::unique_ptr<EngineSession> MemoryEngine::OpenLoop(Executor&, Timer&) { return OpenSession(); }
+std::unique_ptr<EngineSession> MemoryEngine::OpenLoop(const LoopParts&) { return OpenSession(); }
 
 std::unique_ptr<EngineSession> MemoryEngine::OpenSession() { return std::make_unique<MemorySession>(*this); }
 

@@ -47,7 +47,7 @@ class MemoryEngine final : public Engine {
   ~MemoryEngine() override;
 
   std::string_view name() const override { return "memory"; }
-  std::unique_ptr<EngineSession> OpenLoop(Executor& executor, Timer& timer) override;
+  std::unique_ptr<EngineSession> OpenLoop(const LoopParts& parts) override;
   // The same for a caller without an event loop: nothing is ever posted or scheduled.
   std::unique_ptr<EngineSession> OpenSession();
   Result<void> CanHold(const core::LimitParams& params) const override;

@@ -1,0 +1,62 @@
+// One command on its way to a server and its reply on the way back.
+//
+// Life: given to ServerLink::Send, it belongs to the link until Done is called. If its deadline passes first, Expired
+// is called then, and Done follows when the reply comes after all, or is lost with its connection.
+//
+// Thread contract: one event loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/time.h"
+#include "engine/redis/clock_offset.h"
+#include "engine/redis/script.h"
+#include "penstock/decision.h"
+#include "resp/reply_parser.h"
+
+namespace penstock::engine::redis {
+
+class ServerLink;
+
+// What is known of a command (rule E10). What may have run is never sent again.
+enum class Fate : uint8_t {
+  kReplied,  // `nodes` is the server's answer
+  kNotRun,   // it never ran: not sent, or refused by a reply that says so
+  kUnknown,  // sent, and its reply will not come
+};
+
+struct Reply {
+  Fate fate = Fate::kNotRun;
+  // kReplied: the root first; views into a buffer that is gone after Done. It may be an error that the table of replies
+  // (reply_table.h) leaves to the caller.
+  std::span<const resp::ReplyNode> nodes;
+  Reason reason = Reason::kNone;  // not kReplied: why
+  SteadyTime received;            // when the bytes were read
+  ServerLink* link = nullptr;     // who answered
+};
+
+class Exchange {
+ public:
+  static constexpr int32_t kNoSlot = -1;
+
+  virtual ~Exchange() = default;
+
+  // About to be sent on this link (again on another one after a redirect): writes what depends on the server's clock.
+  virtual void Prepare(const ClockOffset& clock) noexcept { (void)clock; }
+  // The whole command in RESP. Unchanged from Prepare until Done.
+  virtual std::string_view command() const noexcept = 0;
+  // EVALSHA's script, so that NOSCRIPT can be recovered from; null for other commands.
+  virtual const Script* script() const noexcept { return nullptr; }
+
+  virtual void Expired() noexcept = 0;
+  // May destroy or reuse this object.
+  virtual void Done(const Reply& reply) noexcept = 0;
+
+  SteadyTime deadline;
+  int32_t slot = kNoSlot;  // cluster: of its keys
+  int redirects = 0;       // how often it was sent elsewhere; bounded
+};
+
+}  // namespace penstock::engine::redis
