@@ -191,7 +191,7 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
       Judge(rule, SceneOf(operation, now), cost, options, deferred, operation);
     });
   }
-  const bool allowed = GroupOutcome(operations) == Outcome::kAllowed;
+  const bool allowed = !options.dry && GroupOutcome(operations) == Outcome::kAllowed;
   for (Operation& operation : operations) {
     const bool spend = allowed && operation.verdict.outcome == Outcome::kAllowed;
     const int64_t cost = spend ? operation.verdict.taken : 0;
@@ -235,7 +235,7 @@ void Amend(Rule rule, const Charge& charge, int64_t delta, Operation& operation,
 }  // namespace
 
 GroupStatus DecideGroup(std::span<Operation> operations, const GroupOptions& options, EngineTime now) {
-  if (operations.size() == 1 && !options.partial) [[likely]] {
+  if (operations.size() == 1 && !options.partial && !options.dry) [[likely]] {
     Operation& operation = operations[0];
     const Limit& limit = *operation.limit;
     if (limit.params.algorithm == Algorithm::kTokenBucket && limit.params.kind == RateKind::kFinite &&

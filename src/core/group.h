@@ -13,6 +13,9 @@ struct GroupOptions {
   bool force = false;  // always charge (rule E7)
   bool partial =
       false;  // take, a unit, the smallest of the cost and what each enforced limit of that unit has
+  // Judge, but charge nobody, as if another limit of the request refused it: for the part of a request whose other
+  // part is decided elsewhere.
+  bool dry = false;
 };
 
 enum class GroupStatus : uint8_t {

@@ -171,6 +171,22 @@ TEST(Group, AReservationAheadIsNotKeptWhenAnotherLimitRefuses) {
   EXPECT_EQ(slow.Decide(kStart, 0).reset_after, Seconds(1));
 }
 
+TEST(Group, ADryDecisionJudgesAndChargesNobody) {
+  TestLimit group = PerMinute(10), route = PerMinute(3);
+  Decide({{&group, 8}, {&route, 3}});
+  const GroupOptions dry{.dry = true};
+  std::vector<Verdict> verdicts = Decide({{&group, 2}, {&route}}, dry);
+  EXPECT_EQ(verdicts[0].outcome, Outcome::kAllowed);
+  EXPECT_EQ(verdicts[0].taken, 0);
+  EXPECT_EQ(verdicts[0].remaining, 2);
+  EXPECT_EQ(verdicts[1].outcome, Outcome::kDenied);
+  EXPECT_EQ(verdicts[1].retry_after, Seconds(20));
+  verdicts = Decide({{&group, 2}}, dry);
+  EXPECT_EQ(verdicts[0].outcome, Outcome::kAllowed);
+  EXPECT_EQ(verdicts[0].remaining, 2);
+  EXPECT_EQ(group.Decide(kStart, 0).remaining, 2);
+}
+
 TEST(Group, ABucketOfANewerVersionIsStaleBeforeAnythingElse) {
   TestLimit fine = PerMinute(5), late = PerMinute(5);
   late.limit.version = 7;

@@ -16,7 +16,7 @@ namespace penstock::core {
 // a bucket that is absent or was written under the limit's own parameters and version.
 inline bool IsPlain(const LimitParams& params, const GroupOptions& options, int64_t cost) {
   return params.algorithm == Algorithm::kTokenBucket && params.kind == RateKind::kFinite && cost > 0 &&
-         options.max_wait.count == 0 && !options.force && !options.partial;
+         options.max_wait.count == 0 && !options.force && !options.partial && !options.dry;
 }
 
 // Decides by the bucket's state and fills the verdict. True: the cost was charged, and `state` is to be stored.
