@@ -55,6 +55,8 @@ struct GroupResult {
   bool replayed = false;
   bool replayable = true;
   bool degraded = false;  // decided without the engine, by what stands in for it
+  // kUnavailable: it may have been charged all the same, its reply being lost or late.
+  bool may_have_run = false;
   EngineTime now;  // the engine's clock at the decision
 };
 
@@ -209,6 +211,9 @@ class EngineSession {
   // A hint: this operation of a batch, whose limit and key are set, will be decided soon. What takes time (memory: the
   // bucket's line, far from the processor) may be begun, while the caller still fills the batch.
   virtual void Expect(core::Operation& operation) noexcept { (void)operation; }
+
+  // Answers every group that is under way, as kUnavailable, and takes no more. Before whoever hears of groups goes.
+  virtual void Close() noexcept {}
 
   // An estimate of the engine's time, for calendar boundaries.
   virtual EngineTime EstimateNow() const = 0;
