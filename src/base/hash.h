@@ -47,7 +47,7 @@ constexpr Hash128 Combine(const Hash128& scope, const Hash128& name) {
   return {scope.high ^ name.high, scope.low ^ name.low};
 }
 
-// Unkeyed, for checksums of our own files.
+// Unkeyed, and the same in every build: for checksums of our own files, and for names that nodes share.
 uint64_t Checksum64(std::string_view bytes);
 
 }  // namespace penstock

@@ -31,6 +31,9 @@ struct Limit {
   // attribute names and masks, and for some overrides the match text; every part length-prefixed.
   std::string identity;
   std::vector<std::string> key_names;  // the attributes of the key, in order
+  // Which part of the key the domain's shard_by names, -1 = none: a store that divides its keys among servers puts
+  // buckets of one domain with the same value there side by side.
+  int shard_part = -1;
   LimitParams params;
   std::string timezone;  // calendar windows: an IANA name
   bool shadow = false;

@@ -1,0 +1,165 @@
+#include "engine/redis/keys.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <memory>
+
+#include "base/hash.h"
+
+namespace penstock::engine::redis {
+namespace {
+
+// A byte that stands for itself. In a name neither / nor : (they end it); a comma ends a value, # begins a digest, and
+// what SCAN's patterns or a shell would take for something else is escaped too.
+constexpr std::array<bool, 256> MakePlain(std::string_view signs) {
+  std::array<bool, 256> plain{};
+  for (int c = '0'; c <= '9'; ++c) plain[static_cast<size_t>(c)] = true;
+  for (int c = 'a'; c <= 'z'; ++c) plain[static_cast<size_t>(c)] = true;
+  for (int c = 'A'; c <= 'Z'; ++c) plain[static_cast<size_t>(c)] = true;
+  for (const char sign : signs) plain[static_cast<unsigned char>(sign)] = true;
+  return plain;
+}
+constexpr std::array<bool, 256> kPlainInName = MakePlain("-._~()");
+constexpr std::array<bool, 256> kPlainInValue = MakePlain("-._~()@/:+=");
+
+constexpr std::string_view kHex = "0123456789abcdef";
+constexpr char kSeparator = ',';
+constexpr char kDigestMark = '#';
+
+void AppendEscaped(std::string& out, std::string_view text, const std::array<bool, 256>& plain) {
+  size_t from = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (plain[byte]) continue;
+    out.append(text, from, i - from);
+    const char escaped[3] = {'%', kHex[byte >> 4], kHex[byte & 15]};
+    out.append(escaped, sizeof escaped);
+    from = i + 1;
+  }
+  out.append(text, from);
+}
+
+// Every value's length counts, so no two lists have the same digest because of where one ends.
+void AppendDigest(std::string& out, std::span<const std::string_view> values, int without) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (static_cast<int>(i) == without) continue;
+    std::array<unsigned char, 8> length{};
+    for (size_t byte = 0; byte < length.size(); ++byte) {
+      length[byte] = static_cast<unsigned char>(values[i].size() >> (8 * byte));
+    }
+    EVP_DigestUpdate(context.get(), length.data(), length.size());
+    EVP_DigestUpdate(context.get(), values[i].data(), values[i].size());
+  }
+  EVP_DigestFinal_ex(context.get(), digest.data(), &size);
+  out += kDigestMark;
+  for (unsigned int i = 0; i < size; ++i) {
+    out += kHex[digest[i] >> 4];
+    out += kHex[digest[i] & 15];
+  }
+}
+
+// All values but the one numbered `without`.
+void AppendValues(std::string& out, std::span<const std::string_view> values, int without) {
+  const size_t begin = out.size();
+  bool first = true;
+  bool fits = true;
+  for (size_t i = 0; i < values.size() && fits; ++i) {
+    if (static_cast<int>(i) == without) continue;
+    if (!first) out += kSeparator;
+    first = false;
+    // A value that is too long as it is need not be written first.
+    fits = values[i].size() <= kMaxValueBytes;
+    if (fits) AppendEscaped(out, values[i], kPlainInValue);
+    fits = fits && out.size() - begin <= kMaxValueBytes;
+  }
+  if (fits) return;
+  out.resize(begin);
+  AppendDigest(out, values, without);
+}
+
+// The same on every node of every build: it is part of a name that they share.
+std::string IdentityText(std::string_view identity) {
+  const uint64_t hash = Checksum64(identity);
+  std::string out;
+  for (int shift = 60; shift >= 0; shift -= 4) out += kHex[(hash >> shift) & 15];
+  return out;
+}
+
+}  // namespace
+
+Result<void> CheckPrefix(std::string_view prefix) {
+  if (prefix.size() > kMaxPrefixBytes) {
+    return Invalid("a key prefix has at most " + std::to_string(kMaxPrefixBytes) + " bytes");
+  }
+  for (const char c : prefix) {
+    if (c > ' ' && c <= '~' && std::string_view("{}*?[]\\\"'").find(c) == std::string_view::npos) continue;
+    return Invalid("a key prefix is made of printable signs without spaces, quotes and {}*?[]\\");
+  }
+  return {};
+}
+
+BucketKeys::BucketKeys(std::string_view prefix, const core::Limit& limit) : shard_part_(limit.shard_part) {
+  head_ = prefix;
+  head_ += '{';
+  tag_begin_ = head_.size();
+  AppendEscaped(head_, limit.domain, kPlainInName);
+  std::string name;
+  AppendEscaped(name, limit.name, kPlainInName);
+  name += ':';
+  name += IdentityText(limit.identity);
+  name += ':';
+  if (shard_part_ < 0) {
+    head_ += '/';
+    head_ += name;
+  } else {
+    head_ += ':';
+    rest_ = name;
+  }
+  head_crc_ = Crc16(std::string_view(head_).substr(tag_begin_));
+}
+
+BucketKeys::Tag BucketKeys::AppendKey(std::string& out, std::span<const std::string_view> values) const {
+  const size_t begin = out.size();
+  out += head_;
+  if (shard_part_ < 0) {
+    AppendValues(out, values, -1);
+    out += '}';
+    return {begin + head_.size(), out.size() - 1};
+  }
+  AppendValues(out, values.subspan(static_cast<size_t>(shard_part_), 1), -1);
+  const size_t end = out.size();
+  out += '}';
+  out += rest_;
+  AppendValues(out, values, shard_part_);
+  return {begin + head_.size(), end};
+}
+
+int32_t BucketKeys::Append(std::string& out, std::span<const std::string_view> values) const {
+  const Tag tag = AppendKey(out, values);
+  return SlotOfCrc(Crc16(std::string_view(out).substr(tag.begin, tag.end - tag.begin), head_crc_));
+}
+
+void BucketKeys::AppendWithoutSlot(std::string& out, std::span<const std::string_view> values) const {
+  AppendKey(out, values);
+}
+
+void AppendIdKey(std::string& out, std::string_view prefix, int32_t slot, std::string_view domain,
+                 std::string_view id) {
+  out += prefix;
+  if (slot >= 0) {
+    out += '{';
+    out += TagOfSlot(slot);
+    out += '}';
+  }
+  out += "id:";
+  AppendEscaped(out, domain, kPlainInName);
+  out += ':';
+  AppendEscaped(out, id, kPlainInValue);
+}
+
+}  // namespace penstock::engine::redis
