@@ -18,7 +18,13 @@ namespace penstock::engine::redis {
 
 // A reply that says: not here.
 struct Redirect {
-  enum class Kind : uint8_t { kMoved, kAsk, kReadOnly, kTryAgain };
+  enum class Kind : uint8_t {
+    kMoved,
+    kAsk,
+    kReadOnly,     // a replica, or what was the master
+    kTryAgain,     // its slot is on the move
+    kClusterDown,  // the cluster, or the slot, is not served at present (CLUSTERDOWN, MASTERDOWN)
+  };
   Kind kind = Kind::kMoved;
   int32_t slot = Exchange::kNoSlot;
   std::string host;  // empty: the host that answered
@@ -32,6 +38,7 @@ class LinkOwner {
   virtual void Redirected(ServerLink& link, Exchange& exchange, const Redirect& redirect) noexcept = 0;
   // It became usable, or stopped being so.
   virtual void LinkChanged(ServerLink& link) noexcept = 0;
+  // Neither may destroy the link that calls it.
 };
 
 class ServerLink {
@@ -39,16 +46,19 @@ class ServerLink {
   virtual ~ServerLink() = default;  // what is in flight gets Done(kUnknown), what is not sent Done(kNotRun)
 
   // Prepares and takes the exchange (kNone), or says why not: the breaker is open (kEngineDown) or the queue is full
-  // (kOverload); then nothing of the exchange was called but perhaps Prepare.
+  // (kOverload); then nothing of the exchange was called but perhaps Prepare. While the first connection is being made
+  // an exchange waits for it, as long as its deadline allows. May be called from inside the owner's calls.
   virtual Reason Send(Exchange& exchange) noexcept = 0;
   // The same with ASKING before it.
   virtual Reason SendAsking(Exchange& exchange) noexcept = 0;
 
-  virtual bool usable() const = 0;         // connected, greeted, its breaker closed
-  virtual size_t in_flight() const = 0;    // sent or queued, not Done
-  virtual ClockOffset& clock() = 0;        // asked by TIME when the connection is made, then noted by who reads replies
+  virtual bool usable() const = 0;       // connected, greeted, its breaker closed
+  virtual size_t in_flight() const = 0;  // sent or queued, not Done
+  virtual ClockOffset&
+  clock() = 0;  // asked by TIME when the connection is made, then noted by who reads replies
   virtual const DialTarget& target() const = 0;
-  virtual std::string_view last_error() const = 0;  // why it is not usable, with the remedy where one is known
+  virtual std::string_view last_error()
+      const = 0;  // why it is not usable, with the remedy where one is known
 };
 
 struct LinkParts {
