@@ -48,6 +48,18 @@ void LoopImpl::Rewatch(int fd, Watched& watched, uint32_t events) {
   ::epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event);
 }
 
+void LoopImpl::Unwatch(int fd, const Watched& watched) {
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  for (size_t i = 0; i < event_count_; ++i) {
+    if (events_[i].data.ptr == &watched) events_[i].data.ptr = nullptr;
+  }
+}
+
+void LoopImpl::ForgetTurnEnd(const TurnEnd& what) {
+  std::erase(turn_ends_, &what);
+  std::replace(ending_.begin(), ending_.end(), const_cast<TurnEnd*>(&what), static_cast<TurnEnd*>(nullptr));
+}
+
 SteadyTime LoopImpl::RealNow() const {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -77,6 +89,7 @@ void LoopImpl::Stop() {
 }
 
 int LoopImpl::WaitMs() {
+  if (!turn_ends_.empty()) return 0;
   {
     MutexLock lock(mutex_);
     if (!tasks_.empty()) return 0;
@@ -96,12 +109,22 @@ void LoopImpl::RunTasks() {
   running_.clear();
 }
 
+void LoopImpl::RunTurnEnds() {
+  if (turn_ends_.empty()) return;
+  ending_.swap(turn_ends_);  // what comes meanwhile has the next turn's end
+  for (size_t i = 0; i < ending_.size(); ++i) {
+    if (ending_[i] != nullptr) ending_[i]->OnTurnEnd();
+  }
+  ending_.clear();
+}
+
 void LoopImpl::Run() {
   thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   while (!stopped_.load(std::memory_order_relaxed)) {
     const int count = ::epoll_wait(epoll_, events_.data(), kEventsPerTurn, WaitMs());
-    for (int i = 0; i < count; ++i) {  // none on EINTR
-      const epoll_event& event = events_[static_cast<size_t>(i)];
+    event_count_ = static_cast<size_t>(std::max(count, 0));  // none on EINTR
+    for (size_t i = 0; i < event_count_; ++i) {
+      const epoll_event event = events_[i];
       if (event.data.ptr != nullptr) {
         static_cast<Watched*>(event.data.ptr)->OnReady(event.events);
         continue;
@@ -109,9 +132,11 @@ void LoopImpl::Run() {
       uint64_t woken = 0;
       [[maybe_unused]] const ssize_t read = ::read(wake_, &woken, sizeof woken);
     }
+    event_count_ = 0;
     RunTasks();
     if (!real_timers.empty()) real_timers.Run(RealNow());
     if (!timers.empty()) timers.Run(clock.Steady());
+    RunTurnEnds();
   }
 }
 

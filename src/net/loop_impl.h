@@ -28,6 +28,13 @@ class Watched {
   virtual void OnReady(uint32_t events) noexcept = 0;
 };
 
+// What is put off to the end of a turn of the loop, so that many small writes become one.
+class TurnEnd {
+ public:
+  virtual ~TurnEnd() = default;
+  virtual void OnTurnEnd() noexcept = 0;
+};
+
 class LoopImpl {
  public:
   explicit LoopImpl(const Clock& c);
@@ -41,9 +48,16 @@ class LoopImpl {
   void Post(std::function<void()> task) EXCLUDES(mutex_);
 
   // The loop's thread. `events` may be 0: then only EPOLLERR and EPOLLHUP are told. Closing the descriptor ends the
-  // watch; in OnReady only the object's own may be closed, others' in a task.
+  // watch; in OnReady only the object's own may be closed, others' in a task or after Unwatch.
   bool Watch(int fd, Watched& watched, uint32_t events);
   void Rewatch(int fd, Watched& watched, uint32_t events);
+  // Ends the watch of a descriptor that is still open; what this turn had to tell of it is not told any more.
+  void Unwatch(int fd, const Watched& watched);
+
+  // The loop's thread (or before Run). Calls back once, at the end of this turn: after the tasks and timers that are due.
+  void AtTurnEnd(TurnEnd& what) { turn_ends_.push_back(&what); }
+  // It is no longer called.
+  void ForgetTurnEnd(const TurnEnd& what);
 
   // By the kernel's coarse clock, whatever clock the loop was given.
   SteadyTime RealNow() const;
@@ -57,12 +71,16 @@ class LoopImpl {
 
   int WaitMs() EXCLUDES(mutex_);
   void RunTasks() EXCLUDES(mutex_);
+  void RunTurnEnds();
   void Wake();
 
   const int epoll_;  // this and the next: -1 when there was none to be had
   const int wake_;   // an eventfd, readable when another thread has posted
   std::array<epoll_event, kEventsPerTurn> events_;
+  size_t event_count_ = 0;                      // of this turn
   std::vector<std::function<void()>> running_;  // tasks of this turn
+  std::vector<TurnEnd*> turn_ends_;
+  std::vector<TurnEnd*> ending_;  // those of this turn; null: forgotten
   std::atomic<bool> stopped_{false};
   std::atomic<std::thread::id> thread_{};
   Mutex mutex_;

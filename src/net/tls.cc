@@ -4,31 +4,29 @@
 #include <openssl/ssl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <climits>
+#include <cerrno>
+#include <cstring>
 
 #include "base/bytes.h"
 
 namespace penstock::net {
 namespace {
 
-std::string LastOpenSslError() {
-  const unsigned long code = ERR_get_error();
-  ERR_clear_error();
-  const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
+std::string Reason(unsigned long code) {
+  const char* const reason = code == 0 ? nullptr : ERR_reason_error_string(code);
   return reason == nullptr ? "unknown reason" : reason;
 }
 
 tl::unexpected<Error> Refuse(std::string_view what, const std::string& file) {
   std::string message = "TLS: ";
-  message.append(what).append(" '").append(file).append("': ").append(LastOpenSslError());
+  message.append(what).append(" '").append(file).append("': ").append(LastTlsError());
   return Invalid(std::move(message));
 }
 
 Result<std::shared_ptr<SSL_CTX>> NewContext(const TlsFiles& files) {
   ERR_clear_error();
   std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
-  if (!context) return Fail(ErrorKind::kInternal, "TLS: " + LastOpenSslError());
+  if (!context) return Fail(ErrorKind::kInternal, "TLS: " + LastTlsError());
   SSL_CTX* const ctx = context.get();
   SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
   // A peer that ends TCP without close_notify is an end like any other: the messages carry their own lengths.
@@ -57,12 +55,18 @@ Result<std::shared_ptr<SSL_CTX>> NewContext(const TlsFiles& files) {
   return context;
 }
 
-void AppendStamp(std::string& out, const std::string& file) {
+}  // namespace
+
+std::string LastTlsError() {
+  const unsigned long code = ERR_get_error();
+  ERR_clear_error();
+  return Reason(code);
+}
+
+std::string FileStamp(const std::string& file) {
   struct stat info {};
-  if (file.empty() || ::stat(file.c_str(), &info) != 0) {
-    out += "-;";
-    return;
-  }
+  if (file.empty() || ::stat(file.c_str(), &info) != 0) return "-;";
+  std::string out;
   for (const int64_t part : {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
                              static_cast<int64_t>(info.st_size), static_cast<int64_t>(info.st_mtim.tv_sec),
                              static_cast<int64_t>(info.st_mtim.tv_nsec)}) {
@@ -70,9 +74,8 @@ void AppendStamp(std::string& out, const std::string& file) {
     out += ',';
   }
   out += ';';
+  return out;
 }
-
-}  // namespace
 
 TlsStream::~TlsStream() { SSL_free(ssl_); }
 
@@ -87,14 +90,24 @@ TlsStream::Io TlsStream::Failed(int result) {
     default:
       break;
   }
+  errno_ = errno;
   broken_ = true;
+  code_ = ERR_get_error();
   ERR_clear_error();
   return {Status::kError};
 }
 
+std::string TlsStream::Why() const {
+  if (const long verified = SSL_get_verify_result(ssl_); verified != X509_V_OK) {
+    return std::string("the peer's certificate: ") + X509_verify_cert_error_string(verified);
+  }
+  if (code_ != 0) return Reason(code_);
+  return errno_ == 0 ? "the peer ended the connection" : std::strerror(errno_);
+}
+
 TlsStream::Io TlsStream::Handshake() {
   ERR_clear_error();  // SSL_get_error looks at the thread's queue, where another connection may have left something
-  const int result = SSL_accept(ssl_);
+  const int result = SSL_do_handshake(ssl_);
   return result == 1 ? Io{Status::kOk} : Failed(result);
 }
 
@@ -152,11 +165,7 @@ Result<void> TlsServer::Reload() {
 }
 
 std::string TlsServer::Stamp() const {
-  std::string stamp;
-  AppendStamp(stamp, files_.cert);
-  AppendStamp(stamp, files_.key);
-  AppendStamp(stamp, files_.client_ca);
-  return stamp;
+  return FileStamp(files_.cert) + FileStamp(files_.key) + FileStamp(files_.client_ca);
 }
 
 bool TlsServer::FilesChanged() const {
@@ -177,6 +186,7 @@ std::unique_ptr<TlsStream> TlsServer::NewStream(int fd) const {
     SSL_free(ssl);
     return nullptr;
   }
+  SSL_set_accept_state(ssl);
   return std::make_unique<TlsStream>(ssl);
 }
 

@@ -1,4 +1,5 @@
-// TLS on the server's side, by OpenSSL on the connection's own non-blocking socket. The plain path never meets it.
+// TLS by OpenSSL on a connection's own non-blocking socket, and the server's side of it (tls_client.h has the other).
+// The plain path never meets it.
 //
 // Certificates change while we run: Reload() reads the files again, connections that come later get the new ones, and
 // those that are open keep what they have. A reload that fails changes nothing.
@@ -47,13 +48,22 @@ class TlsStream {
   bool HasPending() const;
   // Tells the peer that nothing more comes.
   void Shutdown();
+  // After kError: what was wrong, for a log.
+  std::string Why() const;
 
  private:
   Io Failed(int result);
 
   ssl_st* const ssl_;
-  bool broken_ = false;  // OpenSSL wants no further call after a fatal error
+  bool broken_ = false;     // OpenSSL wants no further call after a fatal error
+  unsigned long code_ = 0;  // of that error
+  int errno_ = 0;           // or the system's
 };
+
+// Size, place and time of a file as text: another one where it was written or replaced.
+std::string FileStamp(const std::string& file);
+// Takes the error that OpenSSL noted last in this thread.
+std::string LastTlsError();
 
 class TlsServer {
  public:

@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "http/session.h"
 #include "net/endpoint.h"
+#include "net/dialer.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/tls.h"
@@ -92,6 +93,7 @@ class Worker {
   std::string date_;
   http::SessionOptions http_session_;  // the shared ones with our own date
   net::Loop loop_;
+  const std::unique_ptr<Dialer> dialer_;  // for an engine over the network
   const std::unique_ptr<engine::EngineSession> session_;
   service::DeciderImpl decider_;
   api::HttpApi http_;
