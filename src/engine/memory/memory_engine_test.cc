@@ -235,5 +235,48 @@ TEST_F(MemoryEngineTest, PermitsAreRefused) {
   EXPECT_EQ(engine_->name(), "memory");
 }
 
+TEST_F(MemoryEngineTest, AnAdjustmentChargesTheWindowThatItNamesOrNone) {
+  Open({});
+  const auto limit = MakeLimit(*session_, "l", Rate(Algorithm::kFixedWindow, 5, Seconds(60)));
+  const auto adjust = [&](int64_t cost, EngineTime window) {
+    Batch batch;
+    batch.AddGroup().mode = Mode::kAdjust;
+    const std::string_view key = "k";
+    core::Operation& operation = batch.AddOperation(*limit, std::span(&key, 1));
+    operation.cost = cost;
+    operation.charge = {.window = window};
+    session_->Decide(batch, SteadyTime{}, *one_);
+    EXPECT_EQ(one_->result.state, GroupState::kDecided);
+    return batch.operations()[0].edit.state;
+  };
+  const EngineTime end = kStart + Seconds(60);
+  EXPECT_EQ(adjust(3, end), (core::BucketState{end, 3, 0}));
+  EXPECT_EQ(one_->Check(*limit, "k", 0).remaining, 2);
+  EXPECT_EQ(adjust(9, end), (core::BucketState{end, 12, 0}));  // by force
+  clock_.Advance(Seconds(60));
+  EXPECT_EQ(adjust(4, end).value, 0);
+  EXPECT_EQ(one_->Check(*limit, "k", 0).remaining, 5);
+}
+
+TEST_F(MemoryEngineTest, AnAdjustmentUnderOldParametersOrWithoutACalendarsEdgesIsStale) {
+  Open({});
+  const auto old = MakeLimit(*session_, "l", Rate(Algorithm::kTokenBucket, 5, Seconds(60)));
+  clock_.Advance(Seconds(1));
+  const auto newer = MakeLimit(*session_, "l", Rate(Algorithm::kTokenBucket, 6, Seconds(60)));
+  EXPECT_EQ(one_->Check(*newer, "k").remaining, 5);
+  core::RateSpec monthly = Rate(Algorithm::kFixedWindow, 5, {});
+  monthly.window = core::WindowKind::kMonth;
+  const auto calendar = MakeLimit(*session_, "m", monthly);
+  const std::string_view key = "k";
+  for (const core::Limit* limit : {old.get(), calendar.get()}) {
+    Batch batch;
+    batch.AddGroup().mode = Mode::kAdjust;
+    batch.AddOperation(*limit, std::span(&key, 1)).cost = 1;
+    session_->Decide(batch, SteadyTime{}, *one_);
+    EXPECT_EQ(one_->result.state, limit == old.get() ? GroupState::kStale : GroupState::kStaleClock);
+  }
+  EXPECT_EQ(one_->Check(*newer, "k", 0).remaining, 5);
+}
+
 }  // namespace
 }  // namespace penstock::engine

@@ -76,6 +76,7 @@ void MemorySession::DecideGroup(const Work& work) {
     if (BindingOf(*operation.limit).params == ParamTable::kNone) return RefuseUnbound(work);
   }
   if (group.mode == Mode::kReset) return Reset(work);
+  if (group.mode == Mode::kAdjust) return Adjust(work);
   if (group.mode == Mode::kSettle || !group.request_id.empty()) return DecideUnderId(work);
   return DecideAll(work);
 }
@@ -215,14 +216,7 @@ void MemorySession::Replay(const Work& work, IdRecord& record) {
 // Each limit that took part is charged, or given back, the difference between what was really used and what it took.
 void MemorySession::Settle(const Work& work, IdRecord& record) {
   const ShardLocks locks(table_, work.operations);
-  for (core::Operation& operation : work.operations) {
-    Shard& shard = table_.ShardFor(operation);
-    table_.Look(shard, operation);
-    if (operation.bucket.present && operation.bucket.version > operation.limit->version) {
-      ++shard.counters.stale;
-      return Finish(work, core::GroupStatus::kStale);
-    }
-  }
+  if (RefuseLate(work)) return;
   for (core::Operation& operation : work.operations) {
     const StoredOperation* const stored = record.Find(operation.name);
     operation.skipped = stored == nullptr;
@@ -241,6 +235,43 @@ void MemorySession::Settle(const Work& work, IdRecord& record) {
     if (StoredOperation* const stored = record.Find(operation.name); stored != nullptr) {
       if (stored->verdict.outcome == Outcome::kAllowed) stored->charge = operation.charge;
     }
+  }
+}
+
+bool MemorySession::RefuseLate(const Work& work) {
+  for (core::Operation& operation : work.operations) {
+    Shard& shard = table_.ShardFor(operation);
+    table_.Look(shard, operation);
+    if (operation.bucket.present && operation.bucket.version > operation.limit->version) {
+      ++shard.counters.stale;
+      Finish(work, core::GroupStatus::kStale);
+      return true;
+    }
+    const core::WindowBoundaries* const edges = operation.boundaries;
+    if (!core::IsCalendar(operation.limit->params.window)) continue;
+    if (edges == nullptr || work.now < edges->previous || work.now >= edges->end_of_next) {
+      Finish(work, core::GroupStatus::kStaleBoundaries);
+      return true;
+    }
+  }
+  return false;
+}
+
+// Each operation brings the charge that its cost changes.
+void MemorySession::Adjust(const Work& work) {
+  const ShardLocks locks(table_, work.operations);
+  if (RefuseLate(work)) return;
+  for (core::Operation& operation : work.operations) {
+    const core::Charge charge = operation.charge;
+    core::AdjustCharge(operation, charge, operation.cost, work.now);
+  }
+  if (!table_.MakeRoom(work.operations, work.now)) {
+    ++table_.ShardFor(work.operations[0]).counters.refused_full;
+    return Refuse(work, GroupState::kUnavailable, Reason::kFull);
+  }
+  for (const core::Operation& operation : work.operations) {
+    if (operation.edit.write) table_.Store(operation, work.now);
+    table_.ShardFor(operation).counters.saturated += operation.verdict.saturated;
   }
 }
 

@@ -48,6 +48,9 @@ class MemorySession final : public EngineSession {
   void DecideAll(const Work& work);
   void Reset(const Work& work);
   void Settle(const Work& work, IdRecord& record);
+  void Adjust(const Work& work);
+  // Has a newer version of one of the limits been there before, or is now outside of its calendar's edges? Says so.
+  bool RefuseLate(const Work& work);
   // Under the locks: looks the buckets up, decides, stores. Fills group.result and the verdicts.
   void DecideLocked(const Work& work);
   void KeepId(const Work& work, const Hash128& id);
