@@ -81,8 +81,10 @@ class Clock:
 class Server:
     """A running server. A context manager that stops it in order, and checks that this went well."""
 
+    WRAPPER = ()  # a command that becomes the program, for subclasses
+
     def __init__(self, program_name, args, env=None, expect_ready=True):
-        command = [str(program(program_name))] + [str(arg) for arg in args]
+        command = [*self.WRAPPER, str(program(program_name))] + [str(arg) for arg in args]
         self.log_file = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(command, env=environment(env), stdout=subprocess.PIPE, stderr=self.log_file,
                                         text=True)
