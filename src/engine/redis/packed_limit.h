@@ -5,9 +5,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <cstring>
 #include <string_view>
 
 #include "core/limit.h"
@@ -15,12 +16,22 @@
 
 namespace penstock::engine::redis {
 
+static_assert(std::endian::native == std::endian::little, "numbers go into commands as they stand");
+
 // The layout that this build reads and writes; every value that it stores begins with this byte.
 inline constexpr uint8_t kLayout = 1;
 
-// Doubles only: the bytes are sent as they stand.
-void PutDouble(char* out, int64_t value);
-int64_t GetDouble(const char* in);
+inline void PutDouble(char* out, int64_t value) {
+  const auto number = static_cast<double>(value);
+  std::memcpy(out, &number, sizeof number);
+}
+// A peer's bytes: what is no number of ours (a fraction, a NaN, beyond 2^53) comes out as some number within 2^53.
+inline int64_t GetDouble(const char* in) {
+  constexpr double kMost = 9007199254740992.0;  // 2^53
+  double number = 0;
+  std::memcpy(&number, in, sizeof number);
+  return number >= -kMost && number <= kMost ? static_cast<int64_t>(number) : 0;
+}
 
 struct PackedLimit {
   static constexpr size_t kBytes = 76;
@@ -28,27 +39,27 @@ struct PackedLimit {
 
   PackedLimit() = default;
   explicit PackedLimit(const core::Limit& limit);
+  // Precondition: kBytes bytes.
+  explicit PackedLimit(std::string_view packed) { std::memcpy(bytes.data(), packed.data(), kBytes); }
+
   // The edges of a calendar window, which belong to a call and not to the limit.
   void SetEdges(const core::WindowBoundaries& edges);
   core::WindowBoundaries edges() const;
 
   std::string_view view() const { return {bytes.data(), kBytes}; }
-  // Puts parameters and version into the limit: all that decisions need of them. False: no limit's bytes.
+  // Puts parameters and version into the limit: all of them that decisions need. False: these are no limit's bytes.
   bool Unpack(core::Limit& limit) const;
 };
 
-// A bucket that a script found, or leaves behind. For a log `runs` has at most two runs that stand for all it keeps:
-// every verdict comes out as by the whole log (script_call.cc says why).
-struct FoundBucket {
-  bool present = false;
-  core::Version version = 0;
-  core::LimitParams params;  // what of them the state depends on; the others are zero
-  core::BucketState state{};
-  std::array<core::LogRun, 2> runs{};
-  uint8_t run_count = 0;
+// What a view of a found bucket points into.
+struct FoundRoom {
+  core::LimitParams params;
+  std::array<core::LogRun, 2> runs;
 };
 
-// Reads one from the front of `bytes` and drops it there. None: the bytes are not such a bucket.
-std::optional<FoundBucket> TakeFound(core::Algorithm algorithm, std::string_view& bytes);
+// Reads a found bucket from the front of `bytes`, drops it there, and shows it as core must see it who decides by
+// `limit`: one written under other parameters of the same version counts as a version older. For a log there are at
+// most two runs, which stand for all that it keeps. False: the bytes are not such a bucket.
+bool TakeFound(const core::Limit& limit, std::string_view& bytes, FoundRoom& room, core::BucketView& view);
 
 }  // namespace penstock::engine::redis

@@ -1,19 +1,26 @@
 // The Lua scripts that decide inside Redis. Their text is composed of the files in lua/ when Penstock is built.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace penstock::engine::redis {
 
 struct Script {
   std::string_view name;  // of the algorithm, or of what it does
-  std::string_view text;
+  std::string text;
   std::string sha1;  // 40 hexadecimal digits: what EVALSHA calls it by
 };
 
-// Every script of this build; the same objects for the life of the process.
+// The plain ones stand as core::Algorithm does.
+enum class ScriptKind : uint8_t { kTokenBucket, kFixedWindow, kSlidingWindow, kSlidingLog, kGroup };
+
+// Every script of this build, in the order of ScriptKind; the same objects for the life of the process.
 std::span<const Script> Scripts();
+// The same with a text before each body (Options::script_prelude).
+std::vector<Script> ScriptsWith(std::string_view prelude);
 
 }  // namespace penstock::engine::redis

@@ -16,6 +16,7 @@
 // Thread contract: one event loop's thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -34,9 +35,14 @@ namespace penstock::engine::redis {
 // A charge that is to be taken back (rule E4). Owns its bytes.
 struct Undo {
   std::string key;
-  std::string id_key;  // the request id that was kept with it; empty = none
   PackedLimit limit;
   core::Charge charge;
+  bool shadow = false;
+  // With a request id: the undo does nothing unless the id is still kept as this charge made it (so it may be sent
+  // again), and drops the id.
+  std::string id_key;            // empty: none
+  EngineTime decided;            // the server's clock at the charge
+  bool unless_replayed = false;  // nor if a repeat was already given the answer: then the charge stands
 };
 
 // One group of a batch, or the part of it whose keys are on one server.
@@ -49,6 +55,14 @@ struct CallPart {
   bool by_group = false;                         // ask by the script `group`, although it is plain
   bool dry = false;                              // judge, charge nobody (beside GroupOptions::dry)
   uint64_t tag = 0;                              // the caller's own
+};
+
+// What reading a reply needs: reused from call to call.
+struct CallRoom {
+  std::vector<FoundRoom> found;
+  std::vector<core::Operation> operations;
+  std::vector<core::Limit> limits;
+  std::vector<core::WindowBoundaries> edges;
 };
 
 class ScriptCall {
@@ -75,22 +89,27 @@ class ScriptCall {
     engine::Group* group = nullptr;
     uint64_t tag = 0;
     Answer answer = Answer::kNone;
-    bool charged = false;           // something was charged (as far as the reply says)
-    uint32_t first = 0, count = 0;  // operations of this call
-    uint32_t group_at = 0;          // where it stands in groups_
+    bool charged = false;  // something was charged that TakeBack can take back
+    bool id_kept = false;  // under its request id
+    bool undo = false;     // made by AddUndo
+    uint32_t first = 0;    // its operations in operations_
+    uint32_t count = 0;
+    uint32_t at = 0;  // where its bytes stand in groups_
   };
 
-  ScriptCall();
+  // The scripts (in the order of ScriptKind) must outlive the call.
+  explicit ScriptCall(std::span<const Script> scripts = Scripts()) : scripts_(scripts) {}
 
   void Clear();
   // Not kYes: nothing was added. A part always fits into an empty call.
   Added Add(const CallPart& part);
-  // Takes charges back: one group of operations on one server. Same rules.
-  Added AddUndo(std::span<const Undo> undo);
+  // Takes the charges of one group back: they are on one server and share its id. Same rules. Its Sent::group is null.
+  Added AddUndo(std::span<const Undo> undo, uint64_t tag);
 
   bool empty() const { return sent_.empty(); }
   std::span<Sent> sent() { return sent_; }
-  const Script& script() const { return *script_; }
+  ScriptKind kind() const { return kind_; }
+  const Script& script() const { return scripts_[static_cast<size_t>(kind_)]; }
 
   // The whole command in RESP. Nothing can be added from here on.
   std::string_view command();
@@ -98,12 +117,58 @@ class ScriptCall {
   void SetNotAfter(EngineTime not_after);
 
   // The batch of this group is gone, or its request was answered: what a reply says of a charge becomes an Undo.
-  static void Abandon(Sent& sent) { sent.batch = nullptr, sent.group = nullptr; }
+  static void Abandon(Sent& sent) {
+    sent.batch = nullptr;
+    sent.group = nullptr;
+  }
   // Reads the reply and fills the groups that are not abandoned; `sent` says how each fared. What was charged to
-  // abandoned groups is appended to `undo`. False: no answer to this command (an error, or bytes that make no sense):
-  // then nothing was filled.
+  // abandoned groups is appended to `undo`. False: the reply is an error; then nothing was filled.
   bool Read(std::span<const resp::ReplyNode> nodes, std::vector<Undo>& undo);
+  // After Read, of a group that is not abandoned: appends what takes back what it was charged (refunds stay).
+  void TakeBack(const Sent& sent, std::vector<Undo>& undo) const;
   EngineTime now() const { return now_; }  // after Read: the server's clock
+
+ private:
+  friend class ReplyReader;
+
+  struct KeyPlace {
+    uint32_t at = 0;  // in keys_
+    uint32_t size = 0;
+  };
+  struct SentLimit {
+    const core::Limit* limit = nullptr;
+    core::WindowBoundaries edges{};
+  };
+  static constexpr size_t kKeyTable =
+      512;  // places, twice what kMaxOperations and an id a group need at most
+  static constexpr size_t kLimitsCompared = 8;
+
+  void Begin(ScriptKind kind);
+  bool HasRoom(size_t operations, size_t bytes) const;
+  uint16_t AddKey(std::string_view key);  // its number, from 1
+  uint16_t AddLimit(const core::Limit& limit, const core::WindowBoundaries* edges);
+  uint16_t AddPackedLimit(const PackedLimit& limit);
+  std::string_view KeyAt(uint16_t number) const;
+  void TakeBack(const Sent& sent, std::span<const core::Operation> operations, std::vector<Undo>& undo) const;
+  void AddPlain(const CallPart& part);
+  void AddToGroup(const CallPart& part);
+
+  const std::span<const Script> scripts_;
+  ScriptKind kind_ = ScriptKind::kGroup;
+  EngineTime not_after_{core::kMaxExact};
+  std::vector<Sent> sent_;
+  std::vector<core::Operation*> operations_;  // null in an undo; those of an abandoned group are not touched
+  // What the command is made of: RESP of the keys, then the bytes of the limits and of the groups.
+  std::string keys_;
+  std::string limits_;
+  std::string groups_;
+  std::vector<KeyPlace> key_places_;
+  std::array<uint16_t, kKeyTable> key_table_{};  // numbers of keys by hash; 0 = free
+  std::vector<SentLimit> sent_limits_;
+  std::string command_;  // empty: not yet made
+  size_t not_after_at_ = 0;
+  EngineTime now_{};
+  CallRoom room_;
 };
 
 }  // namespace penstock::engine::redis

@@ -1,0 +1,30 @@
+# cmake -DOUT=script_texts.cc -P compose.cmake: puts the scripts together. Each is the text of its files, one after the
+# other, so that the rules of an algorithm stand in one file and are part of its plain script and of `group`. In `group`
+# they are the body of a function, which only calls that have such a limit run.
+cmake_minimum_required(VERSION 3.25)
+
+function(add_text variable)
+  foreach(name ${ARGN})
+    file(READ ${CMAKE_CURRENT_LIST_DIR}/${name}.lua text)
+    string(APPEND ${variable} "${text}")
+  endforeach()
+  set(${variable} "${${variable}}" PARENT_SCOPE)
+endfunction()
+
+set(algorithms token_bucket fixed_window sliding_window sliding_log)
+set(out "#include \"engine/redis/script_texts.h\"\n\nnamespace penstock::engine::redis {\n\nconst ScriptText kScriptTexts[kScriptCount] = {\n")
+foreach(algorithm ${algorithms})
+  set(script "")
+  add_text(script prologue ${algorithm} plain plain_${algorithm})
+  string(APPEND out "{\"${algorithm}\", R\"lua(${script})lua\"},\n")
+endforeach()
+set(script "")
+add_text(script prologue)
+foreach(algorithm ${algorithms})
+  string(APPEND script "local function ${algorithm}_rules()\n")
+  add_text(script ${algorithm} group_${algorithm})
+  string(APPEND script "end\n")
+endforeach()
+add_text(script group)
+string(APPEND out "{\"group\", R\"lua(${script})lua\"},\n};\n\n}  // namespace penstock::engine::redis\n")
+file(WRITE ${OUT} "${out}")

@@ -1,0 +1,7 @@
+-- Many requests, each of one limit, a positive cost and no options. A group: key, limit, cost ('<HHI4').
+local count = #groups / 8
+if late then return pack('<d', now) .. string.rep('L', count) end
+
+local found = call('MGET', unpack(KEYS))
+local out, n = {pack('<d', now)}, 1
+local last  -- the limit at hand: most calls have few, so its numbers are read when it changes

@@ -1,0 +1,262 @@
+#include "engine/redis/script_call.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "base/hash.h"
+#include "engine/redis/binding.h"
+#include "engine/redis/call_format.h"
+
+namespace penstock::engine::redis {
+namespace {
+
+template <class Number>
+void Append(std::string& out, Number number) {
+  char bytes[sizeof number];
+  std::memcpy(bytes, &number, sizeof number);
+  out.append(bytes, sizeof bytes);
+}
+
+void AppendDouble(std::string& out, int64_t value) {
+  char bytes[sizeof(double)];
+  PutDouble(bytes, value);
+  out.append(bytes, sizeof bytes);
+}
+
+void AppendNumber(std::string& out, char type, size_t number) {
+  char digits[24];
+  digits[0] = type;
+  char* const end = std::to_chars(digits + 1, digits + 22, number).ptr;
+  end[0] = '\r';
+  end[1] = '\n';
+  out.append(digits, end + 2);
+}
+
+void AppendBulk(std::string& out, std::string_view bytes) {
+  AppendNumber(out, '$', bytes.size());
+  out += bytes;
+  out += "\r\n";
+}
+
+void AppendCharge(std::string& out, const core::Charge& charge) {
+  for (const int64_t part :
+       {charge.at.us, charge.window.us, charge.debt_before, charge.cost, charge.version}) {
+    AppendDouble(out, part);
+  }
+}
+
+// Whether the plain script of its algorithm can decide the part.
+bool IsPlain(const CallPart& part) {
+  const engine::Group& group = *part.group;
+  if (part.operations.size() != 1 || part.by_group || group.mode != Mode::kCheck || !part.id_key.empty())
+    return false;
+  const core::GroupOptions& options = group.options;
+  if (options.force || options.partial || options.dry || part.dry || options.max_wait.count != 0)
+    return false;
+  const core::Operation& operation = *part.operations[0];
+  const core::LimitParams& params = operation.limit->params;
+  if (core::IsCalendar(params.window) && operation.boundaries == nullptr) return false;
+  return operation.cost > 0 && params.kind == core::RateKind::kFinite &&
+         params.algorithm <= core::Algorithm::kSlidingLog;
+}
+
+bool HasBucket(const core::Limit& limit) { return limit.params.kind == core::RateKind::kFinite; }
+
+}  // namespace
+
+void ScriptCall::Clear() {
+  sent_.clear();
+  operations_.clear();
+  keys_.clear();
+  limits_.clear();
+  groups_.clear();
+  key_places_.clear();
+  sent_limits_.clear();
+  command_.clear();
+  not_after_ = {core::kMaxExact};
+}
+
+void ScriptCall::Begin(ScriptKind kind) {
+  kind_ = kind;
+  key_table_.fill(0);
+}
+
+bool ScriptCall::HasRoom(size_t operations, size_t bytes) const {
+  return sent_.size() < kMaxGroups && operations_.size() + operations <= kMaxOperations &&
+         keys_.size() + limits_.size() + groups_.size() + bytes <= kMaxBytes;
+}
+
+uint16_t ScriptCall::AddKey(std::string_view key) {
+  size_t place = static_cast<size_t>(Checksum64(key)) % kKeyTable;
+  for (; key_table_[place] != 0; place = (place + 1) % kKeyTable) {
+    if (KeyAt(key_table_[place]) == key) return key_table_[place];
+  }
+  AppendNumber(keys_, '$', key.size());
+  key_places_.push_back({static_cast<uint32_t>(keys_.size()), static_cast<uint32_t>(key.size())});
+  keys_ += key;
+  keys_ += "\r\n";
+  const auto number = static_cast<uint16_t>(key_places_.size());
+  key_table_[place] = number;
+  return number;
+}
+
+std::string_view ScriptCall::KeyAt(uint16_t number) const {
+  if (number == 0) return {};
+  const KeyPlace& place = key_places_[number - 1u];
+  return std::string_view(keys_).substr(place.at, place.size);
+}
+
+uint16_t ScriptCall::AddPackedLimit(const PackedLimit& limit) {
+  limits_ += limit.view();
+  sent_limits_.emplace_back();
+  return static_cast<uint16_t>(sent_limits_.size() - 1);
+}
+
+// A call has few limits, and neighbours often the same: the last ones are compared, that is all.
+uint16_t ScriptCall::AddLimit(const core::Limit& limit, const core::WindowBoundaries* edges) {
+  const auto same_edges = [](const core::WindowBoundaries& a, const core::WindowBoundaries& b) {
+    return a.previous == b.previous && a.current == b.current && a.next == b.next &&
+           a.end_of_next == b.end_of_next;
+  };
+  const core::WindowBoundaries known = edges == nullptr ? core::WindowBoundaries{} : *edges;
+  const size_t oldest = sent_limits_.size() - std::min(sent_limits_.size(), kLimitsCompared);
+  for (size_t i = sent_limits_.size(); i-- > oldest;) {
+    if (sent_limits_[i].limit == &limit && same_edges(sent_limits_[i].edges, known))
+      return static_cast<uint16_t>(i);
+  }
+  const size_t at = limits_.size();
+  const uint16_t number = AddPackedLimit(BindingOf(limit).packed);
+  sent_limits_.back() = {&limit, known};
+  if (edges != nullptr) {
+    PackedLimit packed(std::string_view(limits_).substr(at));
+    packed.SetEdges(*edges);
+    limits_.replace(at, PackedLimit::kBytes, packed.view());
+  }
+  return number;
+}
+
+ScriptCall::Added ScriptCall::Add(const CallPart& part) {
+  const bool plain = IsPlain(part);
+  const ScriptKind kind =
+      plain ? static_cast<ScriptKind>(part.operations[0]->limit->params.algorithm) : ScriptKind::kGroup;
+  size_t bytes = kGroupBytes + part.id_key.size();
+  for (const std::string_view key : part.keys)
+    bytes += key.size() + PackedLimit::kBytes + kOperationBytes + kChargeBytes;
+  if (empty()) {
+    Begin(kind);
+  } else if (kind_ != kind) {
+    return Added::kOtherScript;
+  } else if (!HasRoom(part.operations.size(), bytes)) {
+    return Added::kFull;
+  }
+  sent_.push_back({.batch = part.batch,
+                   .group = part.group,
+                   .tag = part.tag,
+                   .first = static_cast<uint32_t>(operations_.size()),
+                   .count = static_cast<uint32_t>(part.operations.size()),
+                   .at = static_cast<uint32_t>(groups_.size())});
+  operations_.insert(operations_.end(), part.operations.begin(), part.operations.end());
+  if (plain) {
+    AddPlain(part);
+  } else {
+    AddToGroup(part);
+  }
+  return Added::kYes;
+}
+
+void ScriptCall::AddPlain(const CallPart& part) {
+  const core::Operation& operation = *part.operations[0];
+  Append(groups_, AddKey(part.keys[0]));
+  const bool calendar = core::IsCalendar(operation.limit->params.window);
+  Append(groups_, AddLimit(*operation.limit, calendar ? operation.boundaries : nullptr));
+  Append(groups_, static_cast<uint32_t>(operation.cost));
+}
+
+void ScriptCall::AddToGroup(const CallPart& part) {
+  const engine::Group& group = *part.group;
+  const core::GroupOptions& options = group.options;
+  const bool dry = options.dry || part.dry;
+  groups_ += static_cast<char>(group.mode);
+  groups_ += static_cast<char>((options.force ? kForceFlag : 0) | (options.partial ? kPartialFlag : 0) |
+                               (dry ? kDryFlag : 0));
+  Append(groups_, static_cast<uint16_t>(part.operations.size()));
+  Append(groups_, part.id_key.empty() ? uint16_t{0} : AddKey(part.id_key));
+  AppendDouble(groups_, options.max_wait.count);
+  AppendDouble(groups_, group.mode == Mode::kAdjust ? 0 : group.keep_id.count);
+  Append(groups_, group.fingerprint);
+  for (size_t i = 0; i < part.operations.size(); ++i) {
+    const core::Operation& operation = *part.operations[i];
+    const core::Limit& limit = *operation.limit;
+    const bool calendar = core::IsCalendar(limit.params.window);
+    Append(groups_, HasBucket(limit) ? AddKey(part.keys[i]) : uint16_t{0});
+    Append(groups_, AddLimit(limit, calendar ? operation.boundaries : nullptr));
+    groups_ += static_cast<char>(operation.unit);
+    groups_ += static_cast<char>(limit.shadow ? kShadowFlag : 0);
+    AppendDouble(groups_, operation.cost);
+    Append(groups_, Checksum64(part.keys[i]));
+    if (group.mode == Mode::kAdjust) AppendCharge(groups_, operation.charge);
+  }
+}
+
+ScriptCall::Added ScriptCall::AddUndo(std::span<const Undo> undo, uint64_t tag) {
+  size_t bytes = kGroupBytes;
+  for (const Undo& one : undo) {
+    bytes += one.key.size() + one.id_key.size() + PackedLimit::kBytes + kOperationBytes + kChargeBytes;
+  }
+  if (empty()) {
+    Begin(ScriptKind::kGroup);
+  } else if (kind_ != ScriptKind::kGroup) {
+    return Added::kOtherScript;
+  } else if (!HasRoom(undo.size(), bytes)) {
+    return Added::kFull;
+  }
+  sent_.push_back({.tag = tag,
+                   .undo = true,
+                   .first = static_cast<uint32_t>(operations_.size()),
+                   .count = static_cast<uint32_t>(undo.size()),
+                   .at = static_cast<uint32_t>(groups_.size())});
+  operations_.resize(operations_.size() + undo.size());
+  const Undo& first = undo.front();
+  groups_ += static_cast<char>(Mode::kAdjust);
+  groups_ += static_cast<char>(first.unless_replayed ? kUnlessReplayedFlag : 0);
+  Append(groups_, static_cast<uint16_t>(undo.size()));
+  Append(groups_, first.id_key.empty() ? uint16_t{0} : AddKey(first.id_key));
+  AppendDouble(groups_, 0);
+  AppendDouble(groups_, first.decided.us);
+  Append(groups_, uint64_t{0});
+  for (const Undo& one : undo) {
+    Append(groups_, AddKey(one.key));
+    Append(groups_, AddPackedLimit(one.limit));
+    groups_ += char{0};
+    groups_ += static_cast<char>(one.shadow ? kShadowFlag : 0);
+    AppendDouble(groups_, -one.charge.cost);
+    Append(groups_, Checksum64(one.key));
+    AppendCharge(groups_, one.charge);
+  }
+  return Added::kYes;
+}
+
+std::string_view ScriptCall::command() {
+  if (!command_.empty()) return command_;
+  char not_after[sizeof(double)];
+  PutDouble(not_after, not_after_.us);
+  command_.reserve(keys_.size() + limits_.size() + groups_.size() + 160);
+  AppendNumber(command_, '*', 3 + key_places_.size() + 3);
+  AppendBulk(command_, "EVALSHA");
+  AppendBulk(command_, script().sha1);
+  AppendBulk(command_, std::to_string(key_places_.size()));
+  command_ += keys_;
+  AppendBulk(command_, {not_after, sizeof not_after});
+  not_after_at_ = command_.size() - sizeof not_after - 2;
+  AppendBulk(command_, limits_);
+  AppendBulk(command_, groups_);
+  return command_;
+}
+
+void ScriptCall::SetNotAfter(EngineTime not_after) {
+  not_after_ = not_after;
+  if (!command_.empty()) PutDouble(&command_[not_after_at_], not_after.us);
+}
+
+}  // namespace penstock::engine::redis
