@@ -24,6 +24,7 @@
 #include "base/executor.h"
 #include "base/result.h"
 #include "core/group.h"
+#include "engine/limit_registry.h"
 #include "penstock/decision.h"
 
 namespace penstock::engine {
@@ -218,10 +219,15 @@ class EngineSession {
   // An estimate of the engine's time, for calendar boundaries.
   virtual EngineTime EstimateNow() const = 0;
 
-  // Makes the limits ready for Decide: gives each its version (equal parameters keep theirs) and its binding. The
-  // limits are not yet shared with other threads. `done` comes on this loop, inline where the engine can.
-  virtual void Register(std::span<core::Limit* const> limits, std::function<void(Result<void>)> done) = 0;
-  // The same for one ad hoc limit: version 0, bound at once, never asks a store. False: the engine had no place for its
+  // Which limits there are: versions, run-time changes. The same for all sessions of an engine's nodes.
+  virtual LimitRegistry& registry() = 0;
+  // Makes limits, whose versions are set, ready for Decide by their bindings; inline, never asks a store. The limits are
+  // not yet shared with other threads.
+  virtual Result<void> Bind(std::span<core::Limit* const> limits) = 0;
+  // Both at once, for limits that stand in no policy (tests, benchmarks): each gets its version and its binding. The
+  // session and the limits must live until `done`, which comes on this loop, inline where the engine can.
+  virtual void Register(std::span<core::Limit* const> limits, std::function<void(Result<void>)> done);
+  // Bind for one ad hoc limit: version 0. False: the engine had no place for its
   // parameters; it may be decided all the same and is answered kUnavailable, but should be bound anew the next time.
   virtual bool BindAdHoc(core::Limit& limit) = 0;
 };

@@ -14,6 +14,7 @@
 
 #include "base/executor.h"
 #include "engine/engine.h"
+#include "engine/memory/registry.h"
 
 namespace penstock::service {
 
@@ -69,6 +70,8 @@ class FakeSession final : public engine::EngineSession {
     ++next_version;
     done({});
   }
+  engine::LimitRegistry& registry() override { return registry_; }
+  Result<void> Bind(std::span<core::Limit* const>) override { return {}; }
   bool BindAdHoc(core::Limit&) override { return !no_place; }
 
   size_t waiting() const { return waiting_.size(); }
@@ -136,6 +139,7 @@ class FakeSession final : public engine::EngineSession {
 
   std::deque<Waiting> waiting_;
   std::map<std::string, Bucket> buckets_;
+  engine::Registry registry_{[this] { return now; }};
 };
 
 class FakeEngine final : public engine::Engine {

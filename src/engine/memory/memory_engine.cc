@@ -24,7 +24,7 @@ MemoryEngine::MemoryEngine(const MemoryOptions& options, const Clock& clock)
       params_(std::make_shared<ParamTable>(std::min(options.max_params, ParamTable::kMaxEntries))),
       table_(std::make_unique<BucketTable>(ShardsOf(options), options.max_keys, params_)),
       ids_(std::make_unique<RequestIds>(options.max_request_verdicts)),
-      registry_(std::make_unique<Registry>()) {}
+      registry_(std::make_unique<Registry>([this] { return Now(); })) {}
 
 MemoryEngine::~MemoryEngine() = default;
 

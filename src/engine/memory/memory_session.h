@@ -25,7 +25,8 @@ class MemorySession final : public EngineSession {
   void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept override;
   void Expect(core::Operation& operation) noexcept override;
   EngineTime EstimateNow() const override { return engine_.Now(); }
-  void Register(std::span<core::Limit* const> limits, std::function<void(Result<void>)> done) override;
+  LimitRegistry& registry() override;
+  Result<void> Bind(std::span<core::Limit* const> limits) override;
   bool BindAdHoc(core::Limit& limit) override;
 
  private:
@@ -59,8 +60,6 @@ class MemorySession final : public EngineSession {
   // One of its limits has no place in the table of parameters.
   void RefuseUnbound(const Work& work);
   void Finish(const Work& work, core::GroupStatus status);
-
-  Result<void> RegisterAll(std::span<core::Limit* const> limits);
 
   MemoryEngine& engine_;
   BucketTable& table_;

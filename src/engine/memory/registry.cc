@@ -1,41 +1,63 @@
 #include "engine/memory/registry.h"
 
-#include <algorithm>
-
 namespace penstock::engine {
 
-core::Version Registry::Register(const Hash128& limit, const Hash128& content, EngineTime now) {
-  const MutexLock lock(mutex_);
-  const auto it = entries_.find(limit);
-  if (it != entries_.end() && it->second.content == content) return it->second.version;
-  if (it == entries_.end() && entries_.size() >= kMaxEntries) return 0;
-  last_ = std::max(last_ + 1, now.us);
-  entries_[limit] = {content, last_};
-  return last_;
+void Registry::Register(std::vector<Claim> claims, RegisterDone done) {
+  Result<std::vector<RegisteredLimit>> registered;
+  {
+    const MutexLock lock(mutex_);
+    registered = book_.Register(claims, now_());
+  }
+  done(std::move(registered));
 }
 
-std::vector<Registry::Entry> Registry::Entries() const {
-  const MutexLock lock(mutex_);
-  std::vector<Entry> out;
-  out.reserve(entries_.size());
-  for (const auto& [limit, value] : entries_) out.push_back({limit, value.content, value.version});
-  return out;
+void Registry::Put(std::string domain, std::string name, std::string definition,
+                   std::optional<core::Version> if_match, ChangeDone done) {
+  Result<RegisteredLimit> put;
+  {
+    const MutexLock lock(mutex_);
+    put = book_.Put(domain, name, definition, if_match, now_());
+  }
+  done(std::move(put));
 }
 
-bool Registry::Restore(const Entry& entry) {
+void Registry::Remove(std::string domain, std::string name, std::optional<core::Version> if_match,
+                      ChangeDone done) {
+  Result<RegisteredLimit> removed;
+  {
+    const MutexLock lock(mutex_);
+    removed = book_.Remove(domain, name, if_match, now_());
+  }
+  done(std::move(removed));
+}
+
+void Registry::Changes(core::Version since, ChangesDone done) {
+  RegistryChanges changes;
+  {
+    const MutexLock lock(mutex_);
+    changes = book_.Changes(since);
+  }
+  done(std::move(changes));
+}
+
+std::vector<std::pair<std::string, RegistryBook::Entry>> Registry::Entries() const {
   const MutexLock lock(mutex_);
-  if (entries_.size() >= kMaxEntries) return false;
-  return entries_.try_emplace(entry.limit, Value{entry.content, entry.version}).second;
+  return {book_.entries().begin(), book_.entries().end()};
+}
+
+bool Registry::Restore(std::string key, RegistryBook::Entry entry) {
+  const MutexLock lock(mutex_);
+  return book_.Restore(std::move(key), std::move(entry));
 }
 
 core::Version Registry::last() const {
   const MutexLock lock(mutex_);
-  return last_;
+  return book_.mark().last;
 }
 
 void Registry::RaiseLast(core::Version version) {
   const MutexLock lock(mutex_);
-  last_ = std::max(last_, version);
+  book_.RaiseLast(version);
 }
 
 }  // namespace penstock::engine

@@ -1,53 +1,42 @@
-// The versions of limits (rule E6): a limit keeps its version while its parameters stay the same, and gets a new one,
-// larger than any given before, when they change.
+// The memory engine's registry: one book under a lock, for all sessions of this process; inline, on the engine's clock.
 //
-// Thread contract: all methods from any thread.
+// Thread contract: all methods from any thread; `done` is called on the caller's, with no lock held.
 #pragma once
 
-#include <cstdint>
-#include <unordered_map>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "base/hash.h"
 #include "base/mutex.h"
-#include "base/time.h"
-#include "core/limit.h"
+#include "engine/registry_book.h"
 
 namespace penstock::engine {
 
-class Registry {
+class Registry final : public LimitRegistry {
  public:
-  // Limits ever registered; a bound for the file and for memory.
-  static constexpr size_t kMaxEntries = 4'000'000;
+  explicit Registry(std::function<EngineTime()> now) : now_(std::move(now)) {}
 
-  struct Entry {
-    Hash128 limit;    // keyed hash of domain and name
-    Hash128 content;  // keyed hash of identities and parameters, overrides included
-    core::Version version = 0;
-  };
-
-  // The version for this content at `now`; 0 when the registry is full.
-  core::Version Register(const Hash128& limit, const Hash128& content, EngineTime now);
+  void Register(std::vector<Claim> claims, RegisterDone done) override EXCLUDES(mutex_);
+  void Put(std::string domain, std::string name, std::string definition,
+           std::optional<core::Version> if_match, ChangeDone done) override EXCLUDES(mutex_);
+  void Remove(std::string domain, std::string name, std::optional<core::Version> if_match,
+              ChangeDone done) override EXCLUDES(mutex_);
+  void Changes(core::Version since, ChangesDone done) override EXCLUDES(mutex_);
 
   // For the snapshot.
-  std::vector<Entry> Entries() const;
-  bool Restore(const Entry& entry);  // false when full or given twice
-  core::Version last() const;
+  std::vector<std::pair<std::string, RegistryBook::Entry>> Entries() const EXCLUDES(mutex_);
+  // False when it stands there already or there are too many.
+  bool Restore(std::string key, RegistryBook::Entry entry) EXCLUDES(mutex_);
+  core::Version last() const EXCLUDES(mutex_);
   // No version at or below this is given any more.
-  void RaiseLast(core::Version version);
+  void RaiseLast(core::Version version) EXCLUDES(mutex_);
 
  private:
-  struct Value {
-    Hash128 content;
-    core::Version version = 0;
-  };
-  struct NameHasher {
-    size_t operator()(const Hash128& name) const { return static_cast<size_t>(name.low); }
-  };
-
+  const std::function<EngineTime()> now_;
   mutable Mutex mutex_;
-  std::unordered_map<Hash128, Value, NameHasher> entries_ GUARDED_BY(mutex_);
-  core::Version last_ GUARDED_BY(mutex_) = 0;
+  RegistryBook book_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::engine

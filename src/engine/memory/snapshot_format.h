@@ -6,7 +6,8 @@
 // Block kinds and their payloads:
 //   buckets   u32 count of parameters, the parameters, u32 count of buckets, the buckets
 //   ids       u32 count, the request ids with their verdicts and charges
-//   registry  u32 count, the limits' versions
+//   registry  u32 count, the limits: version (i64), revision (i64), three texts, each a u32 length and its bytes: domain/name,
+//             what the file said, what was set at run time. Layout 1: 128-bit names and contents and the version
 //   end       how many buckets, ids and limits there are in the file (3 u64), the last version given (i64); the last
 //
 // A block holds at most kMaxBlockBytes, so a reader needs no more memory than that beside the table itself, and the
@@ -24,7 +25,10 @@ namespace penstock::engine::snapshot {
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they stand in memory");
 
 inline constexpr std::string_view kMagic{"PENSNAP\n", 8};
-inline constexpr uint32_t kLayout = 1;
+inline constexpr uint32_t kLayout = 2;
+// Layouts that are still read. What 1 keeps of the registry is only which versions were given: every limit gets a newer
+// one at its next load, and its buckets convert to the same.
+inline constexpr uint32_t kOldestLayout = 1;
 inline constexpr size_t kHeadBytes = 64;
 inline constexpr size_t kBlockHeadBytes = 16;
 inline constexpr size_t kMaxBlockBytes = 4 * 1024 * 1024;
@@ -56,6 +60,13 @@ class Cursor {
     std::memcpy(&number, bytes_.data() + at_, sizeof number);
     at_ += sizeof number;
     return number;
+  }
+  // As many bytes as there are, at most `size`; fewer are remembered too.
+  std::string_view TakeBytes(size_t size) {
+    if (bytes_.size() - at_ < size) short_ = true;
+    const std::string_view bytes = bytes_.substr(at_, size);
+    at_ += bytes.size();
+    return bytes;
   }
   bool cut_short() const { return short_; }
   size_t at() const { return at_; }

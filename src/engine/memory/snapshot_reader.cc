@@ -190,10 +190,10 @@ class SnapshotReader {
     const std::string_view head = buffer_;
     Cursor cursor(head.substr(snapshot::kMagic.size()));
     if (!head.starts_with(snapshot::kMagic)) return Bad("this is no Penstock snapshot");
-    const auto layout = cursor.Take<uint32_t>();
+    layout_ = cursor.Take<uint32_t>();
     // The rest may look different in another layout, so that this comes before the checksum.
-    if (layout != snapshot::kLayout) {
-      return Bad("layout " + std::to_string(layout) + " is not known to this version, which writes layout " +
+    if (layout_ < snapshot::kOldestLayout || layout_ > snapshot::kLayout) {
+      return Bad("layout " + std::to_string(layout_) + " is not known to this version, which writes layout " +
                      std::to_string(snapshot::kLayout),
                  snapshot::kMagic.size());
     }
@@ -374,19 +374,41 @@ class SnapshotReader {
   Result<void> ReadRegistry(Cursor& payload) {
     for (auto count = payload.Take<uint32_t>(); count > 0 && !payload.cut_short(); --count) {
       const size_t at = payload.at();
-      Registry::Entry entry;
-      entry.limit.high = payload.Take<uint64_t>();
-      entry.limit.low = payload.Take<uint64_t>();
-      entry.content.high = payload.Take<uint64_t>();
-      entry.content.low = payload.Take<uint64_t>();
-      entry.version = payload.Take<int64_t>();
+      core::Version version = 0;
+      if (Result<void> result = layout_ == 1 ? ReadOldLimit(payload, version) : ReadLimit(payload, version);
+          !result) {
+        return result;
+      }
       if (payload.cut_short()) break;
-      if (!InRange(entry.version, 1, Slot::kMaxField)) return Bad("a limit's version makes no sense", at);
-      if (!engine_.registry_->Restore(entry))
-        return Bad("a limit stands there twice, or there are too many", at);
-      last_version_ = std::max(last_version_, entry.version);
+      if (!InRange(version, 1, Slot::kMaxField)) return Bad("a limit's version makes no sense", at);
+      last_version_ = std::max(last_version_, version);
       ++limits_;
     }
+    return {};
+  }
+
+  Result<void> ReadOldLimit(Cursor& payload, core::Version& version) {
+    constexpr size_t kHashes = 2 * sizeof(Hash128);
+    (void)payload.TakeBytes(kHashes);
+    version = payload.Take<int64_t>();
+    return {};
+  }
+
+  Result<void> ReadLimit(Cursor& payload, core::Version& version) {
+    const size_t at = payload.at();
+    RegistryBook::Entry entry;
+    entry.version = version = payload.Take<int64_t>();
+    entry.revision = payload.Take<int64_t>();
+    const std::string key(payload.TakeBytes(payload.Take<uint32_t>()));
+    entry.file = payload.TakeBytes(payload.Take<uint32_t>());
+    entry.put = payload.TakeBytes(payload.Take<uint32_t>());
+    if (payload.cut_short()) return {};  // the caller says so
+    if (key.find('/') == std::string::npos || entry.revision < 0 || entry.version < 1 ||
+        entry.file.size() > kMaxDefinitionBytes || entry.put.size() > kMaxDefinitionBytes) {
+      return Bad("a limit's registration makes no sense", at);
+    }
+    if (!engine_.registry_->Restore(key, std::move(entry)))
+      return Bad("a limit stands there twice, or there are too many", at);
     return {};
   }
 
@@ -412,6 +434,7 @@ class SnapshotReader {
   std::vector<uint32_t> params_;  // the block's parameters, a reference held on each
   bool operation_ok_ = true;      // of the operation last taken
   bool ended_ = false;
+  uint32_t layout_ = 0;
   uint64_t buckets_ = 0;
   uint64_t ids_ = 0;
   uint64_t limits_ = 0;

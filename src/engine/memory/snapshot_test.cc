@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "engine/memory/memory_engine.h"
+#include "engine/memory/old_snapshot.h"
 #include "engine/memory/snapshot_format.h"
 #include "engine/memory/snapshot_lock.h"
 #include "engine/memory/testing.h"
@@ -207,11 +208,61 @@ TEST_F(SnapshotTest, AFileCutAnywhereOrContinuedIsFound) {
 
 TEST_F(SnapshotTest, ANewerLayoutIsNamed) {
   std::string newer = SmallSnapshot();
-  newer[snapshot::kMagic.size()] = 2;
+  newer[snapshot::kMagic.size()] = 3;
   const Result<void> result = Load(newer);
   ASSERT_FALSE(result);
-  EXPECT_NE(result.error().message.find("layout 2"), std::string::npos);
+  EXPECT_NE(result.error().message.find("layout 3"), std::string::npos);
   EXPECT_FALSE(Load("not a snapshot, but longer than its head: it is said what it is not ........"));
+}
+
+TEST_F(SnapshotTest, AnOlderLayoutIsReadAndItsVersionsAreNotGivenAgain) {
+  std::string bytes;
+  for (size_t i = 0; i < testing::kSnapshotOfLayout1.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(std::string(testing::kSnapshotOfLayout1.substr(i, 2)), nullptr, 16));
+  }
+  clock_.Set(kStart - Seconds(3'600));  // before it was written
+  World world(clock_);
+  ASSERT_TRUE(world.engine.LoadSnapshotBytes(bytes, "old"));
+  world.Register();
+  for (const auto& limit : world.limits) {
+    EXPECT_GT(limit->version, kStart.us - Seconds(1).count);
+    EXPECT_LT(world.one.Check(*limit, "0", 0).remaining, 100) << limit->name;
+  }
+}
+
+TEST_F(SnapshotTest, TheRegistryComesBackWithWhatWasPut) {
+  RegisteredLimit file;
+  RegisteredLimit put;
+  const auto keep = [](RegisteredLimit& to) {
+    return [&to](Result<RegisteredLimit> done) {
+      ASSERT_TRUE(done) << done.error().message;
+      to = *std::move(done);
+    };
+  };
+  const auto load = [](EngineSession& session, RegisteredLimit& to) {
+    session.registry().Register({{.domain = "d", .name = "l", .definition = "from a file", .revision = 7}},
+                                [&to](Result<std::vector<RegisteredLimit>> done) {
+                                  ASSERT_TRUE(done) << done.error().message;
+                                  to = done->front();
+                                });
+  };
+  {
+    World world(clock_);
+    load(*world.session, file);
+    world.session->registry().Put("d", "l", std::string(kMaxDefinitionBytes, 'x'), file.version, keep(put));
+    world.session->registry().Put("d", "m", std::string(kMaxDefinitionBytes, 'y'), std::nullopt, keep(put));
+    ASSERT_TRUE(world.engine.SaveSnapshot(path_));
+  }
+  World world(clock_);
+  ASSERT_TRUE(world.engine.LoadSnapshot(path_));
+  load(*world.session, put);
+  EXPECT_TRUE(put.put);
+  EXPECT_EQ(put.definition, std::string(kMaxDefinitionBytes, 'x'));
+  EXPECT_GT(put.version, file.version);
+  RegisteredLimit removed;
+  world.session->registry().Remove("d", "l", put.version, keep(removed));
+  EXPECT_EQ(removed.definition, "from a file");
+  EXPECT_EQ(removed.revision, 7);
 }
 
 TEST_F(SnapshotTest, MoreKeysThanAllowedIsAnErrorThatSaysSo) {

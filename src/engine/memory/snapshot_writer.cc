@@ -179,12 +179,15 @@ class SnapshotWriter {
     ids.Close();
     if (Result<void> result = WriteAll(file_, ids.blocks()); !result) return result;
     PlainBlocks limits(Kind::kRegistry);
-    for (const Registry::Entry& entry : engine_.registry_->Entries()) {
+    for (const auto& [key, entry] : engine_.registry_->Entries()) {
       std::string& out = limits.Next();
-      for (const uint64_t part : {entry.limit.high, entry.limit.low, entry.content.high, entry.content.low}) {
-        Append(out, part);
-      }
       Append(out, entry.version);
+      Append(out, entry.revision);
+      for (const std::string_view text :
+           {std::string_view(key), std::string_view(entry.file), std::string_view(entry.put)}) {
+        Append(out, static_cast<uint32_t>(text.size()));
+        out += text;
+      }
     }
     limits.Close();
     if (Result<void> result = WriteAll(file_, limits.blocks()); !result) return result;
