@@ -5,13 +5,16 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/dialer.h"
 #include "base/executor.h"
 #include "engine/redis/clock_offset.h"
 #include "engine/redis/exchange.h"
+#include "engine/redis/link_stats.h"
 #include "engine/redis/options.h"
 
 namespace penstock::engine::redis {
@@ -66,9 +69,21 @@ struct LinkParts {
   Executor& executor;
   Timer& timer;
   const Clock& clock;
+  // Loaded when a connection is made: Scripts(), or none where nothing is decided (Sentinel).
+  std::span<const Script> scripts = {};
+  LinkBook* book = nullptr;  // null: nobody counts
 };
 
-// `options` must outlive the link.
+// A connection on which nothing is answered any more is closed this long after the breaker opened: replies that come
+// after all are heard until then, since what they charged can be given back.
+inline constexpr Micros kLinger = Seconds(5);
+// After the first, an attempt has this long to connect, and as long again until it is greeted, or connect_timeout if
+// that is shorter.
+inline constexpr Micros kAttemptLimit = Millis(450);
+// Commands that the kernel does not take, because the server does not read, are refused beyond this many bytes.
+inline constexpr size_t kMaxUnsentBytes = 32 * 1'024 * 1'024;
+
+// `options` and the book must outlive the link.
 std::unique_ptr<ServerLink> OpenServerLink(const LinkParts& parts, const DialTarget& target,
                                            const Options& options, LinkOwner& owner);
 
