@@ -4,7 +4,8 @@ print what the README shows.
 
 The mark may name a policy (`<!-- test: readme policy=examples/policy.yaml -->`). Blocks of one policy run in reading
 order against one `penstock serve`, on the ports that it takes without flags, which are those that the README shows.
-Where these are taken on this machine the server gets free ones, and the commands' ports are rewritten."""
+Where these are taken on this machine the server gets free ones, and the commands' ports are rewritten. What the README
+shows of `./dev fleet` stands under a mark of its own and is fleet_test.py's."""
 import os
 import re
 import subprocess
@@ -19,7 +20,7 @@ HTTP, RESP = "127.0.0.1:8080", "127.0.0.1:6380"
 
 def blocks(text):
     """(policy or None, [(command, expected output)]) for every marked block."""
-    marks = len(re.findall(r"<!-- test:", text))
+    marks = len(re.findall(r"<!-- test: readme", text))
     form = re.compile(r"^<!-- test: readme(?: policy=(\S+))? -->\n```console\n(.*?)^```$", re.M | re.S)
     found = []
     for match in form.finditer(text):
