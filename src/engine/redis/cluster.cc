@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/random.h"
 #include "resp/writer.h"
 
 namespace penstock::engine::redis {
@@ -14,14 +13,6 @@ std::string AskForSlots() {
   std::string command;
   resp::AppendCommand(command, {"CLUSTER", "SLOTS"});
   return command;
-}
-
-uint64_t JitterSeed() {
-  unsigned char bytes[8];
-  SecureRandomBytes(bytes);
-  uint64_t seed = 0;
-  for (const unsigned char byte : bytes) seed = seed << 8 | byte;
-  return seed;
 }
 
 // What an error in place of a map means to an operator.

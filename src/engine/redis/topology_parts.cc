@@ -18,6 +18,14 @@ void Refuse(Exchange& exchange, Reason reason) noexcept {
   exchange.Done(reply);
 }
 
+uint64_t JitterSeed() {
+  unsigned char bytes[8];
+  SecureRandomBytes(bytes);
+  uint64_t seed = 0;
+  for (const unsigned char byte : bytes) seed = seed << 8 | byte;
+  return seed;
+}
+
 Micros Backoff::Next() {
   Random random(state_);
   state_ = random.Next();

@@ -32,6 +32,9 @@ struct TopologyParts {
 // It did not run; the last word on the exchange.
 void Refuse(Exchange& exchange, Reason reason) noexcept;
 
+// For Backoff: another on every node.
+uint64_t JitterSeed();
+
 // A wait that doubles between two bounds, with jitter of a quarter, so that a fleet's nodes do not ask in step.
 class Backoff {
  public:
