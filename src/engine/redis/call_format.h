@@ -17,6 +17,7 @@ inline constexpr uint8_t kForceFlag = 1;
 inline constexpr uint8_t kPartialFlag = 2;
 inline constexpr uint8_t kDryFlag = 4;
 inline constexpr uint8_t kUnlessReplayedFlag = 8;
+inline constexpr uint8_t kUndoFlag = 16;
 // Of an operation.
 inline constexpr uint8_t kShadowFlag = 1;
 

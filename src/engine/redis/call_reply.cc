@@ -229,7 +229,7 @@ bool ReplyReader::ReadChanged(Sent& sent, const Asked& asked) {
       return false;
     if (left_alone) operation.verdict = {};
     operation.cost = cost;
-    operation.edit = {};
+    operation.edit.write = false;
     operation.verdict.saturated = (flags & kSaturatedFlag) != 0;
     operation.charge = ChargeAt(&told[1]);
     operation.skipped = (flags & kSkippedFlag) != 0;

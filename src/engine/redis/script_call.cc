@@ -219,7 +219,7 @@ ScriptCall::Added ScriptCall::AddUndo(std::span<const Undo> undo, uint64_t tag) 
   operations_.resize(operations_.size() + undo.size());
   const Undo& first = undo.front();
   groups_ += static_cast<char>(Mode::kAdjust);
-  groups_ += static_cast<char>(first.unless_replayed ? kUnlessReplayedFlag : 0);
+  groups_ += static_cast<char>(kUndoFlag | (first.unless_replayed ? kUnlessReplayedFlag : 0));
   Append(groups_, static_cast<uint16_t>(undo.size()));
   Append(groups_, first.id_key.empty() ? uint16_t{0} : AddKey(first.id_key));
   AppendDouble(groups_, 0);

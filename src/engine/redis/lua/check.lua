@@ -1,0 +1,82 @@
+-- A request under several limits, all or nothing: the rules of DecideAll in core/group.cc.
+
+-- What a partial request asks of a limit: the smallest of the costs and of what is there over the unit, at least 1.
+local function partial_cost(operations, asker)
+  local cost = asker.cost
+  for _, o in ipairs(operations) do
+    if o.unit == asker.unit and o.cost > 0 and not o.shadow then
+      cost = math.min(cost, o.cost)
+      if o.limit.finite then cost = math.min(cost, o.rule.available(o, o.limit)) end
+    end
+  end
+  return math.max(cost, 1)
+end
+
+local function passes(o, cost, group)
+  local limit, rule = o.limit, o.rule
+  if not limit.finite then return limit.unlimited end
+  if group.force or cost < 0 then return true end
+  if cost > limit.capacity then return false end
+  if rule.fits(o, limit, cost) then return true end
+  if not rule.waits or group.partial or group.max_wait == 0 then return false end
+  return rule.fits_at(o, limit, cost) - now <= group.max_wait
+end
+
+local function spend(o, cost)
+  if cost > 0 then
+    o.rule.take(o, o.limit, cost)
+  elseif cost < 0 then
+    o.rule.give_back(o, o.limit, -cost)
+  end
+end
+
+-- What is told of each operation's bucket as it was found. Before anything is spent.
+local function pieces_of(operations)
+  local pieces = {}
+  for i, o in ipairs(operations) do
+    if not o.limit.finite then
+      pieces[i] = ''
+    elseif not o.stored then
+      pieces[i] = '\0'
+    elseif o.rule.summary then
+      pieces[i] = o.rule.summary(o, o.stored, o.limit, o.asked)
+    else
+      pieces[i] = o.found
+    end
+  end
+  return pieces
+end
+
+local function check(group, operations)
+  local answer, problem = look_at_all(operations)
+  if answer then return answer, problem end
+  for _, o in ipairs(operations) do
+    if o.limit.finite and is_stale(o) then return 'S' end
+  end
+  if outside_edges(operations) then return 'C' end
+  for _, o in ipairs(operations) do
+    if o.limit.finite then open(o) end
+  end
+  local allowed = not group.dry
+  for _, o in ipairs(operations) do
+    o.asked = o.cost
+    if group.partial and not group.force and o.cost > 0 then o.asked = partial_cost(operations, o) end
+    o.allowed = passes(o, o.asked, group)
+    if not o.allowed and not o.shadow then allowed = false end
+  end
+  local pieces = pieces_of(operations)
+  local charged = false
+  for i, o in ipairs(operations) do
+    if allowed and o.allowed and o.limit.finite then
+      spend(o, o.asked)
+      if o.charged < 0 and o.rule.summary_of_refund then pieces[i] = o.rule.summary_of_refund(o, pieces[i]) end
+      charged = charged or o.charged ~= 0
+    end
+  end
+  answer, problem = store_all(operations)
+  if answer then return answer, problem end
+  answer = 'R'
+  if allowed then answer = 'A' end
+  if charged and group.id > 0 and not keep_answer(group, operations, pieces) then answer = 'a' end
+  return answer .. table.concat(pieces)
+end
