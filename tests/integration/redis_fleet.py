@@ -54,25 +54,31 @@ def with_engine(test):
 
 class Redis:
     """A running redis-server, on 127.0.0.1 and on a Unix socket. `lines` are added to its configuration; nothing is
-    saved to disk unless one says so. `users` is an ACL file's text; None is none at all."""
+    saved to disk unless one says so. `users` is an ACL file's text; None is none at all. Not `wait`: many start side by
+    side, and wait_ready comes before use."""
 
-    def __init__(self, *lines, users=USERS.read_text() if USERS.exists() else None):
+    LINES = ('save ""', "appendonly no", "maxmemory-policy noeviction", "repl-diskless-sync yes",
+             "repl-diskless-sync-delay 0")
+    MODE = ()  # arguments behind the configuration
+
+    def __init__(self, *lines, users=USERS.read_text(), wait=True):
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-redis-", dir="/tmp"))  # a socket's path is short
         self.socket_path = str(self.folder / "redis.sock")
         self._port = Port()
         self.port = self._port.number
         self.process = None
-        self.frozen = False
         self.has_users = users is not None
         text = [f"port {self.port}", "bind 127.0.0.1", f"unixsocket {self.socket_path}", f"dir {self.folder}",
-                "daemonize no", 'save ""', "appendonly no", "maxmemory-policy noeviction"]
+                "daemonize no", *self.LINES]
         if self.has_users:
             admin, password = ADMIN
             (self.folder / "users.acl").write_text(f"{users.rstrip()}\nuser {admin} on >{password} ~* &* +@all\n")
-            text.append(f"aclfile {self.folder}/users.acl")
+            text += [f"aclfile {self.folder}/users.acl", f"masteruser {admin}", f"masterauth {password}"]
         (self.folder / "redis.conf").write_text("\n".join([*text, *lines]) + "\n")
         try:
-            self.start()
+            self._launch()
+            if wait:
+                self.wait_ready()
         except BaseException:
             self.close()
             raise
@@ -81,11 +87,18 @@ class Redis:
 
     def start(self):
         """Again on the same port and path, with what its files kept; until it answers."""
+        self._launch()
+        self.wait_ready()
+
+    def _launch(self):
         assert not self.running, "it runs already"
+        self.frozen = False
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*WITH_US, server_program(), str(self.folder / "redis.conf")],
+                [*WITH_US, server_program(), str(self.folder / "redis.conf"), *self.MODE],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def wait_ready(self):
         harness.wait_for(lambda: not self.running or self.answers(), lambda: f"it does not answer:\n{self.log()}")
         assert self.running, f"it has ended:\n{self.log()}"
 
