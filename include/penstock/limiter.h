@@ -1,4 +1,5 @@
-// The limiter, embedded: policy and buckets in this process, decided inline.
+// The limiter, embedded: policy and buckets in this process, decided inline; or, with an engine_url, buckets in a store
+// that a fleet shares, asked by the library's own threads within a hard time-out.
 //
 //   auto limiter = penstock::Limiter::Open({.policy_file = "limits.yaml"});
 //   if (!limiter) return Fail(limiter.error().message);
@@ -60,7 +61,8 @@ class PENSTOCK_EXPORT Limiter {
   void CheckMany(std::span<const Request> requests, std::span<Decision> decisions);
 
   // The same as Check, for callers that must not block: the callback is called once. In memory that is before
-  // CheckAsync returns; engines over a network call it later, on a thread of the library. It may call the limiter.
+  // CheckAsync returns; a store's answer is told later, on a thread of the library: the callback must be short, and may
+  // call CheckAsync again, but a call that would wait for the store is answered there with an error.
   using Callback = std::function<void(const Decision&)>;
   void CheckAsync(std::string_view domain, std::span<const Attribute> attributes, const CheckOptions& options,
                   const Callback& callback);

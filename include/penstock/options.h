@@ -18,6 +18,18 @@ struct LimiterOptions {
   std::string policy_file = {};
   std::string policy_text = {};
 
+  // Where buckets live: empty or `memory:` for this process, or a store that a fleet shares, as in a policy's
+  // `engine.url`: redis://user:password@host:6379/0, rediss://, redis+sentinel://, redis+cluster://, unix://.
+  std::string engine_url = {};
+  // With a store: no call waits longer for a decision. What the store has not answered by then is `unavailable`, or
+  // decided by what a limit's on_failure says.
+  std::chrono::milliseconds timeout{20};
+  std::string key_prefix = "pen:";  // before every key in the store
+  // Nodes that share a limit while the store is away (on_failure `local`); 0: as many as the store last heard of.
+  unsigned fleet_size = 0;
+  // Threads of the library's own that talk to the store; 1 to 64.
+  unsigned loops = 1;
+
   // Buckets (one a limit and key) in memory at once; about 48 bytes each. When all are in use, a request that needs
   // one more is answered `unavailable`, reason kFull.
   uint64_t max_keys = 10'000'000;

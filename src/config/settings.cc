@@ -66,17 +66,22 @@ Result<std::optional<Endpoint>> ParseListen(std::string_view text) {
 
 Result<void> CheckEngineUrl(std::string_view url) {
   if (url == "memory:" || url == "memory") return {};
-  constexpr std::string_view kLater[] = {"redis://",         "rediss://", "redis+sentinel://",
-                                         "redis+cluster://", "unix://",   "etcd://"};
-  for (const std::string_view scheme : kLater) {
-    if (url.starts_with(scheme)) {
-      return Invalid("the engine " + Quoted(scheme) + " is not in this build yet (memory: is)");
-    }
+  constexpr std::string_view kRedis[] = {"redis://",           "rediss://",        "redis+sentinel://",
+                                         "rediss+sentinel://", "redis+cluster://", "rediss+cluster://",
+                                         "unix://"};
+  for (const std::string_view scheme : kRedis) {
+    if (url.starts_with(scheme)) return {};  // the engine itself reads the rest
   }
-  const std::string_view known[] = {"memory:"};
-  const std::string_view near = Nearest(url, known, 1);
-  return Invalid("unknown engine " + Quoted(url) +
-                 (near.empty() ? " (memory: is one)" : " (did you mean memory:?)"));
+  if (url.starts_with("etcd://")) {
+    return Invalid("the engine \"etcd://\" is not in this build yet (memory: and redis:// are)");
+  }
+  // Not the whole URL: it may hold a password.
+  const std::string_view scheme = url.substr(0, url.find(':'));
+  const std::string_view known[] = {"memory", "redis", "rediss", "unix", "redis+sentinel", "redis+cluster"};
+  const std::string_view near = Nearest(scheme, known, 2);
+  return Invalid("unknown engine " + Quoted(scheme) +
+                 (near.empty() ? " (memory: and redis:// are two)"
+                               : " (did you mean " + std::string(near) + ":?)"));
 }
 
 EngineOptions ReadEngine(const std::optional<YamlValue>& value, const Reporter& reporter) {

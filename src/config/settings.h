@@ -62,7 +62,7 @@ struct ListenOptions {
 EngineOptions ReadEngine(const std::optional<policy::YamlValue>& value, const policy::Reporter& reporter);
 ListenOptions ReadListen(const std::optional<policy::YamlValue>& value, const policy::Reporter& reporter);
 
-// Only memory: is built in yet; the others are told apart and refused by name.
+// Whether the URL names an engine of this build; what stands behind a store's scheme is read by its engine.
 Result<void> CheckEngineUrl(std::string_view url);
 
 // What the command line says; each beats the file where it is given.

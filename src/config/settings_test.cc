@@ -88,12 +88,13 @@ TEST(Settings, TheMemoryEnginesUrl) {
 }
 
 TEST(Settings, ErrorsNameTheirLine) {
-  EXPECT_EQ(ErrorsOf("engine:\n  url: redis://user:pw@host:6379/0\n"),
-            "p.yaml:2: the engine \"redis://\" is not in this build yet (memory: is)\n");
+  EXPECT_EQ(ErrorsOf("engine:\n  url: redis://user:pw@host:6379/0\n"), "");
   EXPECT_EQ(ErrorsOf("engine:\n  url: memry\n"),
             "p.yaml:2: unknown engine \"memry\" (did you mean memory:?)\n");
+  EXPECT_EQ(ErrorsOf("engine:\n  url: reddis://user:pw@h\n"),
+            "p.yaml:2: unknown engine \"reddis\" (did you mean redis:?)\n");
   EXPECT_EQ(ErrorsOf("engine:\n  url: etcd://h\n"),
-            "p.yaml:2: the engine \"etcd://\" is not in this build yet (memory: is)\n");
+            "p.yaml:2: the engine \"etcd://\" is not in this build yet (memory: and redis:// are)\n");
   EXPECT_EQ(ErrorsOf("engine:\n  timeout: 20\n"),
             "p.yaml:2: timeout: \"20\" has no unit (one of us, ms, s, min, h, d, w)\n");
   EXPECT_EQ(ErrorsOf("engine:\n  timeout: 10us\n"), "p.yaml:2: timeout is 1ms to 1min, not 10us\n");
@@ -133,9 +134,9 @@ TEST(Settings, FlagsBeatTheFile) {
   EXPECT_EQ(loaded->listen.threads, 3);
   EXPECT_EQ(loaded->engine.snapshot, (SnapshotOptions{"/x", Seconds(60)}));
   Flags bad;
-  bad.engine = "redis://h";
+  bad.engine = "etcd://h";
   EXPECT_EQ(ApplyFlags(bad, loaded->engine, loaded->listen).error().message,
-            "--engine: the engine \"redis://\" is not in this build yet (memory: is)");
+            "--engine: the engine \"etcd://\" is not in this build yet (memory: and redis:// are)");
   bad = {};
   bad.http = "nowhere";
   EXPECT_FALSE(ApplyFlags(bad, loaded->engine, loaded->listen));

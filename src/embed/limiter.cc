@@ -59,6 +59,15 @@ core::RateSpec SpecOf(const AdHocLimit& limit) {
   return spec;
 }
 
+service::Request CheckRequest(std::string_view domain, std::span<const Attribute> attributes,
+                              const CheckOptions& options) {
+  service::Request request;
+  request.domain = domain;
+  request.attributes = attributes;
+  request.options = options;
+  return request;
+}
+
 Expected<void> ToExpected(Result<void> result) {
   if (result) return {};
   return std::move(result).error();
@@ -93,6 +102,7 @@ LimiterStats Limiter::Stats() const {
 }
 
 Decision Limiter::Impl::Decide(const service::Request& request) {
+  if (remote_ != nullptr) return remote_->Decide(request);
   Decision decision;
   embed::Visit visit(places_);
   DecideAt(visit, request, decision);
@@ -101,6 +111,9 @@ Decision Limiter::Impl::Decide(const service::Request& request) {
 
 Decision Limiter::Check(std::string_view domain, std::span<const Attribute> attributes,
                         const CheckOptions& options) {
+  if (embed::Remote* const remote = impl_->remote(); remote != nullptr) [[unlikely]] {
+    return remote->Decide(CheckRequest(domain, attributes, options));
+  }
   Decision decision;
   embed::Visit visit(impl_->places());
   service::Request& request = visit.requests()[0];
@@ -120,6 +133,9 @@ Decision Limiter::Check(std::string_view key, const AdHocLimit& limit, const Che
 }
 
 void Limiter::CheckMany(std::span<const Request> requests, std::span<Decision> decisions) {
+  if (embed::Remote* const remote = impl_->remote(); remote != nullptr) {
+    return remote->DecideMany(requests, decisions);
+  }
   const size_t count = std::min(requests.size(), decisions.size());
   InPlace receiver(decisions.data());
   for (size_t begin = 0; begin < count; begin += embed::Place::kRun) {
@@ -139,7 +155,9 @@ void Limiter::CheckMany(std::span<const Request> requests, std::span<Decision> d
 
 void Limiter::CheckAsync(std::string_view domain, std::span<const Attribute> attributes,
                          const CheckOptions& options, const Callback& callback) {
-  callback(Check(domain, attributes, options));
+  embed::Remote* const remote = impl_->remote();
+  if (remote == nullptr) return callback(Check(domain, attributes, options));
+  remote->DecideAsync(CheckRequest(domain, attributes, options), callback);
 }
 
 Decision Limiter::Look(std::string_view domain, std::span<const Attribute> attributes,
@@ -205,7 +223,7 @@ Expected<void> Limiter::Reload(std::string_view policy_text) {
 Expected<void> Limiter::SaveSnapshot() {
   const std::string& file = impl_->options().snapshot_file;
   if (file.empty()) return Error{ErrorKind::kInvalid, "there is no snapshot_file"};
-  return ToExpected(impl_->engine().SaveSnapshot(file));
+  return ToExpected(impl_->memory().SaveSnapshot(file));
 }
 
 const char* Version() { return PENSTOCK_VERSION; }

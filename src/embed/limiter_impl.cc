@@ -35,17 +35,16 @@ Result<std::string> ReadFile(const std::string& path) {
 }  // namespace
 
 Limiter::Impl::Impl(const LimiterOptions& options, const Clock* clock)
-    : options_(options), clock_(clock != nullptr ? *clock : system_clock_), store_(metrics_) {
-  MakeEngine();
+    : options_(options), clock_(clock != nullptr ? *clock : system_clock_), store_(metrics_) {}
+
+service::EngineSettings Limiter::Impl::Settings() const {
+  return {.url = options_.engine_url,
+          .prefix = options_.key_prefix,
+          .max_keys = options_.max_keys,
+          .fleet_size = options_.fleet_size};
 }
 
-void Limiter::Impl::MakeEngine() {
-  engine::MemoryOptions options;
-  options.max_keys = options_.max_keys;
-  engine_ = std::make_unique<engine::MemoryEngine>(options, clock_);
-}
-
-Result<void> Limiter::Impl::Start() {
+Result<void> Limiter::Impl::CheckOptionsMakeSense() const {
   if (!options_.policy_file.empty() && !options_.policy_text.empty()) {
     return Invalid("policy_file and policy_text exclude each other");
   }
@@ -53,9 +52,26 @@ Result<void> Limiter::Impl::Start() {
   if (!options_.snapshot_file.empty() && options_.snapshot_every.count() < 100) {
     return Invalid("snapshot_every: less than 100 ms");
   }
-  if (Result<void> loaded = LoadSnapshot(); !loaded) return loaded;
-  reload_session_ = engine_->OpenSession();
-  OpenPlaces();
+  if (options_.timeout.count() < 1 || options_.timeout.count() > 60'000) {
+    return Invalid("timeout: 1 ms to 60 s");
+  }
+  if (options_.loops < 1 || options_.loops > 64) return Invalid("loops: 1 to 64");
+  return {};
+}
+
+Result<void> Limiter::Impl::Start() {
+  if (Result<void> fine = CheckOptionsMakeSense(); !fine) return fine;
+  Result<std::unique_ptr<service::EngineSet>> engines = service::EngineSet::Open(Settings(), clock_);
+  if (!engines) return Fail(engines.error().kind, "engine_url: " + engines.error().message);
+  engines_ = *std::move(engines);
+  if (engines_->remote()) {
+    if (!options_.snapshot_file.empty()) return Invalid("snapshot_file: the store keeps its own state");
+    if (Result<void> opened = OpenRemote(); !opened) return opened;
+  } else {
+    if (Result<void> loaded = LoadSnapshot(); !loaded) return loaded;
+    reload_session_ = engines_->memory().OpenSession();
+    OpenPlaces();
+  }
   if (!options_.policy_file.empty()) {
     if (Result<void> loaded = LoadFile(options_.policy_file); !loaded) return loaded;
   } else if (!options_.policy_text.empty()) {
@@ -64,11 +80,19 @@ Result<void> Limiter::Impl::Start() {
   return StartKeeper();
 }
 
+Result<void> Limiter::Impl::OpenRemote() {
+  service::DeciderOptions options;
+  options.timeout = Millis(options_.timeout.count());
+  remote_ =
+      std::make_unique<embed::Remote>(engines_->engine(), clock_, store_, metrics_, options, options_.loops);
+  return remote_->Start();
+}
+
 Result<void> Limiter::Impl::StartKeeper() {
   if (options_.snapshot_file.empty()) return {};
   try {
-    keeper_ =
-        std::make_unique<embed::SnapshotKeeper>(*engine_, options_.snapshot_file, options_.snapshot_every);
+    keeper_ = std::make_unique<embed::SnapshotKeeper>(engines_->memory(), options_.snapshot_file,
+                                                      options_.snapshot_every);
   } catch (const std::system_error& error) {
     return Fail(ErrorKind::kUnavailable,
                 std::string("no thread to write the snapshot at its interval: ") + error.what());
@@ -81,11 +105,11 @@ Result<void> Limiter::Impl::LoadSnapshot() {
   Result<engine::SnapshotLock> lock = engine::SnapshotLock::Take(options_.snapshot_file);
   if (!lock) return tl::unexpected(std::move(lock.error()));
   snapshot_lock_ = std::move(*lock);
-  Result<void> loaded = engine_->LoadSnapshot(options_.snapshot_file);
+  Result<void> loaded = memory().LoadSnapshot(options_.snapshot_file);
   if (loaded || loaded.error().kind == ErrorKind::kNotFound) return {};
   // One that could not be read says nothing about what stands in it.
   if (!options_.discard_bad_snapshot || loaded.error().kind != ErrorKind::kInvalid) return loaded;
-  MakeEngine();  // the one that failed to load must not be used
+  engines_->ReplaceMemory(Settings(), clock_);  // the one that failed to load must not be used
   return {};
 }
 
@@ -95,19 +119,21 @@ void Limiter::Impl::OpenPlaces() {
   service::DeciderOptions options;
   options.on_full = options_.allow_when_full ? service::OnFull::kAllow : service::OnFull::kDeny;
   for (size_t count = embed::Places::CountFor(wanted); count > 0; --count) {
-    places_.Add(std::make_unique<embed::Place>(*engine_, clock_, store_, metrics_.AddLoop(), options));
+    places_.Add(
+        std::make_unique<embed::Place>(engines_->memory(), clock_, store_, metrics_.AddLoop(), options));
   }
 }
 
 Result<void> Limiter::Impl::Load(std::string_view text, std::string_view file) {
   policy::BuildOptions build;
-  build.permits = engine_->CanHoldPermits();
-  build.can_hold = [this](const core::LimitParams& params) { return engine_->CanHold(params); };
+  build.permits = engine().CanHoldPermits();
+  build.can_hold = [this](const core::LimitParams& params) { return engine().CanHold(params); };
   policy::Diagnostics diagnostics;
   std::shared_ptr<policy::Policy> policy = policy::ReadPolicy(text, file, build, diagnostics);
   if (policy == nullptr) return Invalid(diagnostics.Text());
   Result<void> published;
   MutexLock lock(reload_mutex_);
+  if (remote_ != nullptr) return remote_->Publish(store_, std::move(policy));
   store_.Publish(std::move(policy), *reload_session_,
                  [&published](Result<void> done) { published = std::move(done); });
   // Each place takes it over now, also one that is seldom entered: the old policy can go.

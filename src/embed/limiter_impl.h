@@ -11,10 +11,12 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "embed/place.h"
+#include "embed/remote.h"
 #include "embed/snapshot_keeper.h"
 #include "engine/memory/memory_engine.h"
 #include "engine/memory/snapshot_lock.h"
 #include "penstock/limiter.h"
+#include "service/engine_set.h"
 #include "service/metrics.h"
 #include "service/policy_store.h"
 
@@ -34,14 +36,19 @@ class Limiter::Impl {
   Result<void> LoadFile(const std::string& path) EXCLUDES(reload_mutex_);
 
   const LimiterOptions& options() const { return options_; }
-  engine::MemoryEngine& engine() { return *engine_; }
+  engine::Engine& engine() { return engines_->engine(); }
+  engine::MemoryEngine& memory() { return engines_->memory(); }
+  // Null: the engine is in this process.
+  embed::Remote* remote() { return remote_.get(); }
   const service::Metrics& metrics() const { return metrics_; }
 
  private:
   Result<void> LoadSnapshot();
   Result<void> StartKeeper();
   void OpenPlaces();
-  void MakeEngine();
+  Result<void> CheckOptionsMakeSense() const;
+  service::EngineSettings Settings() const;
+  Result<void> OpenRemote();
 
   // Constant after Start. The order is that of construction: what stands below uses what stands above.
   const LimiterOptions options_;
@@ -49,9 +56,10 @@ class Limiter::Impl {
   const Clock& clock_;
   service::Metrics metrics_;
   service::PolicyStore store_;
-  std::unique_ptr<engine::MemoryEngine> engine_;
+  std::unique_ptr<service::EngineSet> engines_;
   std::unique_ptr<engine::EngineSession> reload_session_;
   embed::Places places_;
+  std::unique_ptr<embed::Remote> remote_;
   std::optional<engine::SnapshotLock> snapshot_lock_;  // until the keeper's last snapshot is written
   std::unique_ptr<embed::SnapshotKeeper> keeper_;
 

@@ -58,7 +58,7 @@ struct GroupResult {
   bool degraded = false;  // decided without the engine, by what stands in for it
   // kUnavailable: it may have been charged all the same, its reply being lost or late.
   bool may_have_run = false;
-  EngineTime now;  // the engine's clock at the decision
+  EngineTime now{};  // the engine's clock at the decision
 };
 
 struct Group {

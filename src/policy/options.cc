@@ -23,7 +23,7 @@ constexpr auto kOptions = std::to_array<Option>({
     {kFile, "listen", T::kMapping, "", "", "where the server listens, and for whom", 0, 0, {}, false, kListen},
     {kFile, "domains", T::kDomains, "", "", "the limits, by domain", 0, 0, {}, false, kDomain},
 
-    {kEngine, "url", T::kText, "memory:", "", "the engine: memory:"},
+    {kEngine, "url", T::kText, "memory:", "", "the engine: memory:, redis:// (rediss://, redis+sentinel://, redis+cluster://) or unix://"},
     {kEngine, "timeout", T::kDuration, "20ms", "", "no decision takes longer; what is not answered by then is unavailable", kMs, 60 * kSecond},
     {kEngine, "on_failure", T::kChoice, "local", "", "what limits do when the engine cannot be asked, unless they say their own", 0, 0, "allow|deny|local"},
     {kEngine, "fleet_size", T::kAutoCount, "auto", "nodes", "by how many nodes on_failure: local divides a limit", 1, 100'000},

@@ -8,6 +8,7 @@
 
 #include "api/metrics_text.h"
 #include "base/log.h"
+#include "engine/memory/memory_engine.h"
 #include "server/settings.h"
 
 namespace penstock::server {
@@ -55,12 +56,13 @@ Result<void> Server::Begin() {
   if (Result<void> done = OpenEngine(); !done) return done;
   if (Result<void> done = ReserveEndpoints(); !done) return done;
   const api::ServerView& view = *this;
-  shared_ = std::make_unique<Shared>(clock_, *engine_, metrics_, policies_, view);
+  shared_ = std::make_unique<Shared>(clock_, engines_->engine(), metrics_, policies_, view);
   shared_->http_api = {token_, listen_options_.trusted_proxies};
   shared_->http_limits = options_.http_limits;
   shared_->resp_limits = options_.resp_limits;
   shared_->tls = tls_.get();
   // The memory engine answers inline: no deadline, so no clock is read for it.
+  if (engines_->set().remote()) shared_->decider.timeout = engine_options_.timeout;
   shared_->decider.on_full =
       engine_options_.allow_when_full ? service::OnFull::kAllow : service::OnFull::kDeny;
   shared_->resp_session.token = token_;
@@ -73,7 +75,7 @@ Result<void> Server::Begin() {
   for (const auto& worker : workers_) {
     if (Result<void> accepting = worker->Accept(); !accepting) return accepting;
   }
-  if (engine_options_.snapshot) next_snapshot_ = clock_.Steady() + engine_options_.snapshot->every;
+  if (engines_->has_snapshot()) next_snapshot_ = clock_.Steady() + engine_options_.snapshot->every;
   return {};
 }
 
@@ -126,28 +128,9 @@ Result<void> Server::ReserveEndpoints() {
 }
 
 Result<void> Server::OpenEngine() {
-  engine::MemoryOptions memory;
-  memory.max_keys = static_cast<uint64_t>(engine_options_.max_keys);
-  engine_ = std::make_unique<engine::MemoryEngine>(memory, clock_);
-  if (!engine_options_.snapshot) return {};
-  const std::string& path = engine_options_.snapshot->path;
-  Result<engine::SnapshotLock> lock = engine::SnapshotLock::Take(path);
-  if (!lock) return tl::unexpected(std::move(lock.error()));
-  snapshot_lock_ = std::move(*lock);
-  Result<void> loaded = engine_->LoadSnapshot(path);
-  if (loaded) {
-    Log(LogLevel::kInfo, "snapshot '" + path + "' loaded");
-    return {};
-  }
-  if (loaded.error().kind == ErrorKind::kNotFound) return {};
-  if (loaded.error().kind != ErrorKind::kInvalid) return loaded;  // not read: nobody knows what stands in it
-  if (!options_.discard_snapshot) {
-    loaded.error().message += " (--discard-snapshot begins without it)";
-    return loaded;
-  }
-  Log(LogLevel::kWarning, "snapshot discarded: " + loaded.error().message);
-  engine_ =
-      std::make_unique<engine::MemoryEngine>(memory, clock_);  // the other one may have taken half of it
+  Result<std::unique_ptr<Engines>> opened = Engines::Open(engine_options_, options_.discard_snapshot, clock_);
+  if (!opened) return tl::unexpected(std::move(opened.error()));
+  engines_ = std::move(*opened);
   return {};
 }
 
@@ -186,7 +169,7 @@ std::string Server::ReadyLine() const {
     return endpoint ? endpoint->Text() : "off";
   };
   std::string line = "ready http=" + text(http_) + " resp=" + text(resp_) + " grpc=off engine=";
-  line += engine_->name();
+  line += engines_->engine().name();
   line += " policy=";
   line += options_.policy.empty() ? "none" : BaseName(options_.policy);
   return line;
@@ -232,15 +215,15 @@ void Server::Tick() {
     if (watcher_->TakeDue(now)) ReloadPolicy();
   }
   if (tls_ && tls_->FilesChanged()) ReloadCertificates();
-  if (engine_options_.snapshot && clock_.Steady() >= next_snapshot_) {
+  if (engines_->has_snapshot() && clock_.Steady() >= next_snapshot_) {
     SaveSnapshot();
     next_snapshot_ = clock_.Steady() + engine_options_.snapshot->every;
   }
 }
 
 bool Server::SaveSnapshot() {
-  if (!engine_options_.snapshot) return true;
-  const Result<void> saved = engine_->SaveSnapshot(engine_options_.snapshot->path);
+  if (!engines_->has_snapshot()) return true;
+  const Result<void> saved = engines_->SaveSnapshot();
   if (saved) {
     const auto now_s = static_cast<uint64_t>(real_clock_.Now().us / Seconds(1).count);
     last_snapshot_s_.store(now_s, std::memory_order_relaxed);
@@ -276,7 +259,7 @@ bool Server::Ready(std::string& reason) const {
     reason = "shutting down";
     return false;
   }
-  if (!engine_->ready()) {
+  if (!engines_->engine().ready()) {
     reason = "the engine does not answer";
     return false;
   }
@@ -302,8 +285,8 @@ void Server::AppendMetrics(std::string& out) const {
     worker->resp_latency().AddTo(protocols[1].latency);
   }
   api::AppendMetrics(out, {.decisions = metrics_,
-                           .engine_name = engine_->name(),
-                           .engine = engine_->stats(),
+                           .engine_name = engines_->engine().name(),
+                           .engine = engines_->engine().stats(),
                            .protocols = protocols,
                            .policy_version = policies_.Newest()->generation,
                            .reloads_ok = reloads_ok_,

@@ -20,9 +20,8 @@
 #include "base/result.h"
 #include "config/source.h"
 #include "config/watcher.h"
-#include "engine/memory/memory_engine.h"
-#include "engine/memory/snapshot_lock.h"
 #include "net/endpoint.h"
+#include "server/engines.h"
 #include "server/options.h"
 #include "server/worker.h"
 
@@ -85,7 +84,6 @@ class Server final : private api::ServerView {
   const SystemClock real_clock_;              // by which files are watched, whatever clock decides
   std::unique_ptr<config::Watcher> watcher_;  // null without a policy, or where files cannot be watched
   SteadyTime next_snapshot_;
-  std::optional<engine::SnapshotLock> snapshot_lock_;  // held for the server's life
   bool stopped_ = false;
 
   // Any thread.
@@ -97,7 +95,7 @@ class Server final : private api::ServerView {
   service::Metrics metrics_;
   service::PolicyStore policies_{metrics_};
   std::unique_ptr<net::TlsServer> tls_;  // null: plain
-  std::unique_ptr<engine::MemoryEngine> engine_;
+  std::unique_ptr<Engines> engines_;
   std::unique_ptr<Shared> shared_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "net/dialer.h"
 #include "server/http_driver.h"
 #include "server/resp_driver.h"
 
@@ -100,7 +101,10 @@ void Worker::CloseAll() {
 
 void Worker::Stop() {
   if (!thread_.joinable()) return;
-  loop_.Post([this] { loop_.Stop(); });
+  loop_.Post([this] {
+    session_->Close();
+    loop_.Stop();
+  });
   thread_.join();
 }
 

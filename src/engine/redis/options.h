@@ -27,11 +27,11 @@ struct Options {
   // Put before the body of every script, for tests that move the engine's clock. Empty in every shipped program.
   std::string script_prelude;
 
-  size_t max_in_flight = 16'384;      // exchanges of one link, sent or queued
+  size_t max_in_flight = 16'384;  // exchanges of one link, sent or queued
   Micros connect_timeout = Seconds(1);
-  Micros backoff_min = Millis(10);    // between two attempts to connect, or two probes; doubles, with jitter
+  Micros backoff_min = Millis(10);  // between two attempts to connect, or two probes; doubles, with jitter
   Micros backoff_max = Millis(500);
-  int breaker_failures = 5;           // time-outs in a row that open the breaker; a lost connection opens it at once
+  int breaker_failures = 5;  // time-outs in a row that open the breaker; a lost connection opens it at once
 };
 
 // redis://user:pw@host:6379/0  rediss://…  redis+sentinel://s1,s2:26380/mymaster/0  redis+cluster://h1,h2:7001

@@ -1,0 +1,334 @@
+#include "engine/redis/redis_session.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "engine/redis/binding.h"
+#include "engine/redis/keys.h"
+#include "penstock/request.h"
+
+namespace penstock::engine::redis {
+namespace {
+
+void ClearVerdicts(std::span<core::Operation> operations) {
+  for (core::Operation& operation : operations) {
+    operation.verdict = {};
+    operation.edit = {};
+    operation.charge = {};
+    operation.skipped = false;
+  }
+}
+
+}  // namespace
+
+RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
+    : engine_(engine),
+      executor_(parts.executor),
+      timer_(parts.timer),
+      self_(std::make_shared<RedisSession*>(this)),
+      undo_(*this, parts.timer, engine.clock(), engine.counters()),
+      topology_(
+          OpenTopology({*parts.dialer, parts.executor, parts.timer, engine.clock()}, engine.options())) {
+  Beat();
+}
+
+RedisSession::~RedisSession() {
+  Close();
+  *self_ = nullptr;
+  if (counted_usable_) engine_.usable_links().fetch_sub(1, std::memory_order_relaxed);
+}
+
+void RedisSession::Close() noexcept {
+  if (std::exchange(closed_, true)) return;
+  timer_.Cancel(beat_);
+  for (const Ticket& ticket : std::exchange(queue_, {})) Refuse(ticket, Reason::kShuttingDown);
+  topology_.reset();  // what is in flight is done, its fate unknown
+}
+
+void RedisSession::Beat() {
+  bool usable = false;
+  topology_->ForEachLink([&](ServerLink& link) {
+    usable |= link.usable();
+    if (!clock_known_ && link.clock().known()) {
+      const SteadyTime now = engine_.clock().Steady();
+      clock_offset_us_ = link.clock().Estimate(now).us - now.us;
+      clock_known_ = true;
+    }
+  });
+  if (usable != counted_usable_) engine_.usable_links().fetch_add(usable ? 1 : -1, std::memory_order_relaxed);
+  counted_usable_ = usable;
+  beat_ = timer_.Schedule(engine_.clock().Steady() + kBeat, [this] { Beat(); });
+}
+
+EngineTime RedisSession::EstimateNow() const {
+  if (!clock_known_) return engine_.clock().Now();
+  return {engine_.clock().Steady().us + clock_offset_us_};
+}
+
+void RedisSession::Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept {
+  for (Group& group : batch.groups()) {
+    const std::span<core::Operation> operations = batch.operations(group);
+    if (topology_ != nullptr && topology_->has_slots() && IsSpread(operations)) {
+      StartSpread(batch, group, deadline, sink);
+    } else {
+      Ask(batch, group, deadline, sink);
+    }
+  }
+}
+
+bool RedisSession::IsSpread(std::span<const core::Operation> operations) {
+  if (operations.size() < 2) return false;
+  slots_.clear();
+  for (const core::Operation& operation : operations) {
+    key_bytes_.clear();
+    slots_.push_back(BindingOf(*operation.limit).keys.Append(key_bytes_, operation.key));
+  }
+  return std::any_of(slots_.begin(), slots_.end(), [&](int32_t slot) { return slot != slots_[0]; });
+}
+
+void RedisSession::StartSpread(Batch& batch, Group& group, SteadyTime deadline, Sink& sink) {
+  Count(engine_.counters().spread);
+  const auto finished = [this](SpreadGroup& spread) {
+    const auto found = std::find_if(spread_.begin(), spread_.end(),
+                                    [&](const auto& known) { return known.get() == &spread; });
+    std::swap(*found, spread_.back());
+    spread_.pop_back();
+  };
+  Asker& asker = *this;
+  spread_.push_back(std::make_unique<SpreadGroup>(
+      asker, undo_, engine_.options().prefix, SpreadRequest{batch, group, sink, deadline}, slots_, finished));
+  spread_.back()->Start();
+}
+
+void RedisSession::Ask(Batch& batch, Group& group, SteadyTime deadline, Sink& sink) noexcept {
+  Ticket ticket{.batch = &batch, .group = &group, .sink = &sink, .deadline = deadline};
+  if (!closed_ && topology_->has_slots() && group.count > 0) {
+    const core::Operation& first = batch.operations(group)[0];
+    key_bytes_.clear();
+    ticket.slot = BindingOf(*first.limit).keys.Append(key_bytes_, first.key);
+  }
+  Enqueue(ticket);
+}
+
+void RedisSession::AskUndo(uint64_t number, int32_t slot, SteadyTime deadline) noexcept {
+  Enqueue({.deadline = deadline, .slot = slot, .undo = number});
+}
+
+// Never answered from here: what is refused hears of it at the end of the turn too.
+void RedisSession::Enqueue(const Ticket& ticket) {
+  queue_.push_back(ticket);
+  if (std::exchange(flush_posted_, true)) return;
+  executor_.Post([self = self_] {
+    if (*self != nullptr) (*self)->Flush();
+  });
+}
+
+void RedisSession::Refuse(const Ticket& ticket, Reason reason, bool may_have_run) {
+  if (ticket.undo != 0) {
+    return undo_.Answered(ticket.undo, may_have_run ? UndoFate::kMayHaveRun : UndoFate::kNotRun);
+  }
+  ticket.group->result = {.state = GroupState::kUnavailable, .reason = reason, .may_have_run = may_have_run};
+  ClearVerdicts(ticket.batch->operations(*ticket.group));
+  ticket.sink->Decided(*ticket.batch, *ticket.group);
+}
+
+void RedisSession::Flush() {
+  flush_posted_ = false;
+  flushing_.swap(queue_);
+  for (size_t i = 0; i < flushing_.size(); ++i) {
+    if (closed_) {
+      Refuse(flushing_[i], Reason::kShuttingDown);
+    } else if (i >= kMaxQueued) {
+      Refuse(flushing_[i], Reason::kOverload);
+    } else {
+      Place(flushing_[i]);
+    }
+  }
+  flushing_.clear();
+  for (size_t i = 0; i < open_.size(); ++i) Send(*open_[i]);
+  open_.clear();
+}
+
+void RedisSession::Place(const Ticket& ticket) {
+  ServerLink* const link = topology_->LinkFor(ticket.slot);
+  if (link == nullptr) return Refuse(ticket, Reason::kEngineDown);
+  NameKeys(ticket);
+  for (PendingCall*& call : open_) {
+    if (call->link != link || call->slot != ticket.slot) continue;
+    if (AddTo(*call, ticket)) return;
+  }
+  if (!AddTo(OpenCall(*link, ticket.slot), ticket)) {
+    Refuse(ticket, Reason::kOverload);  // more than one call can ever carry
+  }
+}
+
+PendingCall& RedisSession::OpenCall(ServerLink& link, int32_t slot) {
+  if (idle_.empty()) {
+    CallOwner& owner = *this;
+    idle_.push_back(calls_.emplace_back(std::make_unique<PendingCall>(owner, engine_.scripts())).get());
+  }
+  PendingCall& call = *idle_.back();
+  idle_.pop_back();
+  call.call.Clear();
+  call.link = &link;
+  call.slot = slot;
+  call.redirects = 0;
+  call.expired = false;
+  call.deadline = SteadyTime{std::numeric_limits<int64_t>::max()};
+  open_.push_back(&call);
+  return call;
+}
+
+void RedisSession::NameKeys(const Ticket& ticket) {
+  if (ticket.undo != 0) return;
+  const std::span<core::Operation> operations = ticket.batch->operations(*ticket.group);
+  key_bytes_.clear();
+  part_operations_.clear();
+  part_keys_.clear();
+  size_t ends[kMaxLimitsPerRequest + 1];
+  for (size_t i = 0; i < operations.size(); ++i) {
+    BindingOf(*operations[i].limit).keys.AppendWithoutSlot(key_bytes_, operations[i].key);
+    part_operations_.push_back(&operations[i]);
+    ends[i] = key_bytes_.size();
+  }
+  if (!ticket.group->request_id.empty()) {
+    AppendIdKey(key_bytes_, engine_.options().prefix, ticket.slot, ticket.group->domain,
+                ticket.group->request_id);
+  }
+  size_t begin = 0;
+  for (size_t i = 0; i < operations.size(); ++i) {
+    part_keys_.push_back(std::string_view(key_bytes_).substr(begin, ends[i] - begin));
+    begin = ends[i];
+  }
+  part_ = {.batch = ticket.batch,
+           .group = ticket.group,
+           .operations = part_operations_,
+           .keys = part_keys_,
+           .id_key = std::string_view(key_bytes_).substr(begin),
+           .by_group = ticket.by_group};
+}
+
+bool RedisSession::AddTo(PendingCall& call, const Ticket& ticket) {
+  const ScriptCall::Added added =
+      ticket.undo != 0 ? call.call.AddUndo(undo_.charges(ticket.undo), ticket.undo) : call.call.Add(part_);
+  if (added != ScriptCall::Added::kYes) return false;
+  call.tickets.push_back(ticket);
+  call.deadline = std::min(call.deadline, ticket.deadline);
+  return true;
+}
+
+void RedisSession::Send(PendingCall& call) {
+  if (!call.tickets.empty()) {
+    Count(engine_.counters().calls);
+    Count(engine_.counters().decisions, call.tickets.size());
+    const Reason refused = call.link->Send(call);
+    if (refused == Reason::kNone) return;
+    for (const Ticket& ticket : call.tickets) Refuse(ticket, refused);
+  }
+  Recycle(call);
+}
+
+void RedisSession::CallExpired(PendingCall& call) noexcept {
+  call.expired = true;
+  for (ScriptCall::Sent& sent : call.call.sent()) ScriptCall::Abandon(sent);
+  for (const Ticket& ticket : call.tickets) Refuse(ticket, Reason::kTimeout, true);
+}
+
+void RedisSession::CallDone(PendingCall& call, const Reply& reply) noexcept {
+  charged_.clear();
+  const bool read = reply.fate == Fate::kReplied && call.call.Read(reply.nodes, charged_);
+  if (read) {
+    const EngineTime now = call.call.now();
+    reply.link->clock().Note(now, reply.received);
+    clock_offset_us_ = now.us - reply.received.us;
+    clock_known_ = true;
+  }
+  if (!call.expired) {
+    AnswerAll(call, read, reply);
+  } else {
+    Count(engine_.counters().late_replies);
+    if (!closed_) UndoCharged(call.slot);
+  }
+  Recycle(call);
+}
+
+// The charges of one request share its id; those without are taken back one by one.
+void RedisSession::UndoCharged(int32_t slot) {
+  for (size_t begin = 0, end = 0; begin < charged_.size(); begin = end) {
+    end = begin + 1;
+    const auto same = [&](const Undo& other) {
+      return !other.id_key.empty() && other.id_key == charged_[begin].id_key;
+    };
+    while (end < charged_.size() && same(charged_[end])) ++end;
+    undo_.Add({std::make_move_iterator(charged_.begin() + static_cast<std::ptrdiff_t>(begin)),
+               std::make_move_iterator(charged_.begin() + static_cast<std::ptrdiff_t>(end))},
+              slot);
+  }
+}
+
+void RedisSession::AnswerAll(PendingCall& call, bool read, const Reply& reply) {
+  for (size_t i = 0; i < call.tickets.size(); ++i) {
+    const Ticket& ticket = call.tickets[i];
+    if (read) {
+      AnswerOne(ticket, call.call.sent()[i]);
+    } else if (reply.fate == Fate::kReplied) {
+      Refuse(ticket, Reason::kEngineDown);  // an error: the script did not run
+    } else {
+      Refuse(ticket, reply.reason, reply.fate == Fate::kUnknown);
+    }
+  }
+}
+
+void RedisSession::AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent) {
+  using Answer = ScriptCall::Answer;
+  Counters& counters = engine_.counters();
+  switch (sent.answer) {
+    case Answer::kDecided:
+      if (ticket.undo != 0) return undo_.Answered(ticket.undo, UndoFate::kDone);
+      if (ticket.group->result.state == GroupState::kStale) Count(counters.stale);
+      return ticket.sink->Decided(*ticket.batch, *ticket.group);
+    case Answer::kAskGroup: {
+      Ticket again = ticket;
+      again.by_group = true;
+      return Enqueue(again);
+    }
+    case Answer::kLate:
+      return Refuse(ticket, Reason::kTimeout);
+    case Answer::kFull:
+      Count(counters.full);
+      return Refuse(ticket, Reason::kFull);
+    case Answer::kForeign:
+      Count(counters.foreign);
+      return Refuse(ticket, Reason::kEngineDown);
+    case Answer::kNewer:
+      Count(counters.newer);
+      return Refuse(ticket, Reason::kEngineDown);
+    case Answer::kNone:
+    case Answer::kBroken:
+      break;
+  }
+  Count(counters.broken);
+  Refuse(ticket, Reason::kEngineDown, sent.charged);
+}
+
+void RedisSession::Recycle(PendingCall& call) {
+  call.tickets.clear();
+  idle_.push_back(&call);
+}
+
+Result<void> RedisSession::Bind(std::span<core::Limit* const> limits) {
+  for (core::Limit* limit : limits) {
+    limit->binding = std::make_unique<RedisBinding>(*limit, engine_.options().prefix);
+  }
+  return {};
+}
+
+bool RedisSession::BindAdHoc(core::Limit& limit) {
+  limit.version = 0;
+  limit.binding = std::make_unique<RedisBinding>(limit, engine_.options().prefix);
+  return true;
+}
+
+}  // namespace penstock::engine::redis

@@ -1,0 +1,102 @@
+// The Redis engine's side of one event loop: turns groups into script calls, and replies into verdicts.
+//
+// Groups are not sent when they come but at the end of the loop's turn, so that all that came in one turn share calls:
+// that is most of what a decision costs the server. A call goes to one server and is answered as a whole. When its
+// deadline passes first, its groups are answered kUnavailable; a reply that comes after all tells what was charged, and
+// that is taken back.
+//
+// Thread contract: one event loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/memory/registry.h"
+#include "engine/redis/asker.h"
+#include "engine/redis/pending_call.h"
+#include "engine/redis/redis_engine.h"
+#include "engine/redis/spread_group.h"
+#include "engine/redis/topology.h"
+#include "engine/redis/undo_queue.h"
+
+namespace penstock::engine::redis {
+
+class RedisSession final : public EngineSession, private Asker, private UndoAsker, private CallOwner {
+ public:
+  // Groups that wait for the end of the turn, or for their server; beyond, they are refused (overload).
+  static constexpr size_t kMaxQueued = 65'536;
+
+  RedisSession(RedisEngine& engine, const LoopParts& parts);
+  ~RedisSession() override;
+
+  void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept override;
+  void Close() noexcept override;
+  EngineTime EstimateNow() const override;
+  LimitRegistry& registry() override { return registry_; }
+  Result<void> Bind(std::span<core::Limit* const> limits) override;
+  bool BindAdHoc(core::Limit& limit) override;
+
+ private:
+  static constexpr Micros kBeat = Millis(100);
+
+  void Ask(Batch& batch, Group& group, SteadyTime deadline, Sink& sink) noexcept override;
+  void AskUndo(uint64_t number, int32_t slot, SteadyTime deadline) noexcept override;
+  void Enqueue(const Ticket& ticket);
+  // Answers the group as kUnavailable, or the undo as not run.
+  void Refuse(const Ticket& ticket, Reason reason, bool may_have_run = false);
+  // Whether the group's buckets stand in several slots; fills slots_.
+  bool IsSpread(std::span<const core::Operation> operations);
+  void StartSpread(Batch& batch, Group& group, SteadyTime deadline, Sink& sink);
+  // Puts what is queued into calls and sends them.
+  void Flush();
+  void Place(const Ticket& ticket);
+  PendingCall& OpenCall(ServerLink& link, int32_t slot);
+  bool AddTo(PendingCall& call, const Ticket& ticket);
+  // The keys of the ticket's buckets and of its request id, in part_.
+  void NameKeys(const Ticket& ticket);
+  void Send(PendingCall& call);
+
+  void CallExpired(PendingCall& call) noexcept override;
+  void CallDone(PendingCall& call, const Reply& reply) noexcept override;
+  void UndoCharged(int32_t slot);
+  void AnswerAll(PendingCall& call, bool read, const Reply& reply);
+  void AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent);
+  void Recycle(PendingCall& call);
+  void Beat();
+
+  // Constant after construction.
+  RedisEngine& engine_;
+  Executor& executor_;
+  Timer& timer_;
+  const std::shared_ptr<RedisSession*> self_;  // null inside once this is gone: posted tasks look there
+
+  bool closed_ = false;
+  bool flush_posted_ = false;
+  bool counted_usable_ = false;  // in the engine's usable_links
+  int64_t clock_offset_us_ = 0;  // of the server's clock, as the last reply had it
+  bool clock_known_ = false;
+  Timer::Id beat_ = 0;
+  std::vector<Ticket> queue_;
+  std::vector<Ticket> flushing_;
+  std::vector<PendingCall*> open_;  // being filled; empty between two flushes
+  std::vector<std::unique_ptr<PendingCall>> calls_;
+  std::vector<PendingCall*> idle_;
+  std::vector<std::unique_ptr<SpreadGroup>> spread_;
+  UndoQueue undo_;
+  Registry registry_{[this] { return EstimateNow(); }};
+  std::unique_ptr<Topology> topology_;  // the last: its links give back what they hold when they go
+
+  // Room that is used again.
+  std::vector<int32_t> slots_;
+  std::string key_bytes_;
+  std::vector<core::Operation*> part_operations_;
+  std::vector<std::string_view> part_keys_;
+  CallPart part_;
+  std::vector<Undo> charged_;
+};
+
+}  // namespace penstock::engine::redis
