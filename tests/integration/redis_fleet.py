@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import unittest
 from pathlib import Path
 
 import harness
@@ -41,15 +40,6 @@ def skip_without_redis():
     if server_program() is None:
         print("SKIPPED: there is no redis-server, nor does PENSTOCK_REDIS_SERVER name one")
         sys.exit(harness.SKIPPED)
-
-
-def has_engine():
-    """Whether this build has the engine at all."""
-    return "not in this build" not in harness.run("lint", harness.ROOT / "deploy/policy.yaml").stderr
-
-
-def with_engine(test):
-    return unittest.skipUnless(has_engine(), "the engine is not in this build yet")(test)
 
 
 class Redis:
