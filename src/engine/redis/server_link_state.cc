@@ -130,6 +130,7 @@ void LinkState::BecameUsable() {
   }
   first_ = false;
   last_error_.clear();
+  last_refusal_ = {};
   SendWaiting();
   owner_.LinkChanged(handle_);
 }
@@ -268,7 +269,7 @@ void LinkState::Replied(LinkConnection& connection, const InFlight& entry,
                         std::span<const resp::ReplyNode> nodes, SteadyTime received) noexcept {
   if (entry.expired) Count(stats_->late);
   if (nodes.front().type == resp::ReplyType::kError) return ErrorReply(connection, entry, nodes, received);
-  if (!entry.expired && &connection == current_.get()) breaker_.Answered();
+  Answered(connection, entry, received);
   Reply reply;
   reply.fate = Fate::kReplied;
   reply.nodes = nodes;
@@ -303,7 +304,7 @@ void LinkState::ErrorReply(LinkConnection& connection, const InFlight& entry,
       NoteRefusal(error);
       break;
     case ReplyAction::kCaller:
-      if (!entry.expired && &connection == current_.get()) breaker_.Answered();
+      Answered(connection, entry, received);
       reply.fate = Fate::kReplied;
       reply.reason = Reason::kNone;
       break;
@@ -314,25 +315,33 @@ void LinkState::ErrorReply(LinkConnection& connection, const InFlight& entry,
 void LinkState::LoadAndRepeat(LinkConnection& connection, const InFlight& entry, const Reply& refusal) {
   Count(stats_->scripts_missing);
   if (entry.exchange->script() == nullptr || entry.loads >= kMaxLoads) {
-    NoteRefusal(refusal.nodes.front().text);
+    if (last_refusal_.empty())
+      NoteRefusal(refusal.nodes.front().text);  // else it was told why it cannot be loaded
     return entry.exchange->Done(refusal);
   }
   connection.SubmitAgain(entry);
   if (entry.deadline < armed_at_) Arm(entry.deadline);
 }
 
-void LinkState::NotLoaded(LinkConnection&, std::string_view error) noexcept {
-  last_refusal_ = {};
-  NoteRefusal(error);
-}
+void LinkState::NotLoaded(LinkConnection&, std::string_view error) noexcept { NoteRefusal(error); }
 
-// Told once until another kind of refusal comes, or the connection is made anew.
+// Told once until another kind of refusal comes, or none came for a while.
 void LinkState::NoteRefusal(std::string_view error) {
-  const std::string_view kind = MeaningOf(error).prefix;
-  if (kind == last_refusal_ && !last_error_.empty()) return;
+  const std::string_view prefix = MeaningOf(error).prefix;
+  const std::string_view kind = prefix.empty() ? "other" : prefix;
+  refused_at_ = parts_.clock.Steady();
+  if (kind == last_refusal_) return;
   last_refusal_ = kind;
   last_error_ = Explain(error);
   Say(LogLevel::kWarning, "refuses commands: " + last_error_);
+}
+
+void LinkState::Answered(const LinkConnection& connection, const InFlight& entry, SteadyTime received) {
+  if (entry.expired || &connection != current_.get()) return;
+  breaker_.Answered();
+  if (last_refusal_.empty() || received - refused_at_ < kRefusalOver) return;
+  last_refusal_ = {};
+  if (breaker_.closed()) last_error_.clear();
 }
 
 // ---- time

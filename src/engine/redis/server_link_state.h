@@ -53,6 +53,8 @@ class LinkState final : public ConnectionOwner, public std::enable_shared_from_t
   static constexpr SteadyTime kNever{std::numeric_limits<int64_t>::max()};
   // How often an exchange's script is loaded for it before it is given up.
   static constexpr uint8_t kMaxLoads = 2;
+  // After so long without a refusal an answer says that refusing is over.
+  static constexpr Micros kRefusalOver = Seconds(10);
 
   struct Waiting {
     Exchange* exchange;
@@ -79,6 +81,7 @@ class LinkState final : public ConnectionOwner, public std::enable_shared_from_t
   void LoadAndRepeat(LinkConnection& connection, const InFlight& entry, const Reply& refusal);
   void CountFailure(const LinkConnection& connection, SetAside how, std::string_view why);
   void NoteRefusal(std::string_view error);
+  void Answered(const LinkConnection& connection, const InFlight& entry, SteadyTime received);
 
   void OnTimer();
   void ExpireWaiting(SteadyTime now);
@@ -116,7 +119,9 @@ class LinkState final : public ConnectionOwner, public std::enable_shared_from_t
   SteadyTime armed_at_ = kNever;  // kNever: no timer runs
 
   std::string last_error_;
-  std::string_view last_refusal_;  // prefix of the last refusing reply that was told
+  std::string_view
+      last_refusal_;  // prefix of the last refusing reply that was told; empty: none, or it is over
+  SteadyTime refused_at_;
   // The log: at most kLogBurst lines at once and one a kLogPause.
   static constexpr int kLogBurst = 10;
   static constexpr Micros kLogPause = Seconds(5);
