@@ -37,6 +37,10 @@ class Misused(Exception):
     mistake and no answer. It must show, so it is folded neither into yes nor into no."""
 
 
+class NoAnswer(Exception):
+    """Something that is no verdict, such as the 503 of a balancer without nodes behind it."""
+
+
 class Answer:
     """What Penstock said, or that nobody could be asked (status None)."""
 
@@ -116,7 +120,7 @@ class Limiter:
             share_s = left_s(deadline) / (len(nodes) - index)
             try:
                 return self.read(*node.post(body, self.headers, time.monotonic() + share_s))
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, http.client.HTTPException, NoAnswer) as error:
                 node.avoid_until = time.monotonic() + AVOID_S
                 log(f"penstock at {node.address[0]}:{node.address[1]}: {error!r}")
         return Answer(self.allow_unasked)
@@ -130,11 +134,15 @@ class Limiter:
     @staticmethod
     def read(status, headers, body):
         """200: go. 429: denied, or never. 503: Penstock's engine cannot be asked and the limit says deny then."""
-        if status not in (200, 429, 503):
+        if status != 429 and 400 <= status < 500:
             raise Misused(f"{status}: {body.decode(errors='replace')}")
-        decision = json.loads(body)
+        try:
+            decision = json.loads(body)
+            allowed = decision["allowed"]
+        except (ValueError, TypeError, KeyError):
+            raise NoAnswer(f"{status} without a verdict") from None
         passed_on = {name: headers[name] for name in PASSED_ON if name in headers}
-        return Answer(decision["allowed"], status, decision, passed_on)
+        return Answer(allowed, status, decision, passed_on)
 
 
 class Service(BaseHTTPRequestHandler):

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """examples/service does what its README says, against real nodes that are stopped, frozen, cut off."""
 import concurrent.futures
+import http.server
 import signal
 import sys
+import threading
 
 import harness
 import redis_fleet
@@ -122,6 +124,19 @@ class WithNodes(harness.TestCase):
             service = self.service(url(other[0]), **PATIENT)
             self.assertEqual(service.get("/report?user=42").status, 500)
             self.assertIn("404", service.log())
+
+    def test_what_is_no_verdict_is_no_answer(self):
+        """A balancer that has lost its nodes, say: the next one is asked."""
+        class Balancer(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.send_error(503)
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Balancer) as balancer:
+            threading.Thread(target=balancer.serve_forever, daemon=True).start()
+            service = self.service(f"http://127.0.0.1:{balancer.server_port}", url(self.fleet[0]), **PATIENT)
+            self.assertEqual([service.report(3)[:3] for _ in range(2)], [(200, 2, False), (200, 1, False)])
+            self.assertIn("503 without a verdict", service.log())
+            balancer.shutdown()
 
     def test_token(self):
         policy = self.write("policy.yaml", redis_fleet.policy(LIMITS).replace('"api"', '"reports"'))
