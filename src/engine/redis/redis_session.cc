@@ -29,8 +29,9 @@ RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
       timer_(parts.timer),
       self_(std::make_shared<RedisSession*>(this)),
       undo_(*this, parts.timer, engine.clock(), engine.counters()),
-      topology_(
-          OpenTopology({*parts.dialer, parts.executor, parts.timer, engine.clock()}, engine.options())) {
+      topology_(OpenTopology(
+          {*parts.dialer, parts.executor, parts.timer, engine.clock(), engine.scripts(), &engine.book()},
+          engine.options(), &engine.topology_counters())) {
   Beat();
 }
 

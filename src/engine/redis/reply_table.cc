@@ -133,6 +133,11 @@ const ReplyMeaning& MeaningOf(std::string_view error) {
   return ByPrefix(error);
 }
 
+bool IsAboutPermission(std::string_view error) {
+  return error.starts_with("NOPERM") || error.find("executing the script") != std::string_view::npos ||
+         error.find("ACL failure in script") != std::string_view::npos;
+}
+
 std::optional<Redirect> ParseRedirect(std::string_view error, Redirect::Kind kind) {
   Redirect out;
   out.kind = kind;
@@ -154,13 +159,10 @@ std::optional<Redirect> ParseRedirect(std::string_view error, Redirect::Kind kin
 }
 
 std::string Explain(std::string_view error) {
-  const bool permission = error.find("NOPERM") != std::string_view::npos ||
-                          error.find("executing the script") != std::string_view::npos ||
-                          error.find("ACL failure in script") != std::string_view::npos;
   const ReplyMeaning& row = MeaningOf(error);
   std::string out = "'";
   out.append(error.substr(0, kLongestExplained)).append("'");
-  if (permission) return out + ": " + MissingRule(error);
+  if (IsAboutPermission(error)) return out + ": " + MissingRule(error);
   if (!row.prefix.empty()) out.append(": ").append(row.meaning);
   if (!row.remedy.empty()) out.append("; ").append(row.remedy);
   return out;

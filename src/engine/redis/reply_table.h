@@ -40,6 +40,9 @@ std::span<const ReplyMeaning> ReplyTable();
 // name. A refusal that Redis wrapped into a script's error is found where it cannot have come after a write.
 const ReplyMeaning& MeaningOf(std::string_view error);
 
+// Whether it says that the ACL forbids something, to the command itself or to one that its script called.
+bool IsAboutPermission(std::string_view error);
+
 // Where MOVED and ASK point. None if the text is not as it should be.
 std::optional<Redirect> ParseRedirect(std::string_view error, Redirect::Kind kind);
 

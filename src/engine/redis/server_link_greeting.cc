@@ -53,15 +53,14 @@ Greeting::State Greeting::Fail(Command command, std::string_view error) {
   constexpr std::string_view kNames[] = {"HELLO",       "AUTH", "CLIENT SETNAME", "SELECT", "TIME",
                                          "SCRIPT LOAD", "PING"};
   // An old server repeats the arguments of a command that it does not know.
-  const std::string_view told = error.substr(0, error.find(", with args"));
-  why_ = std::string(kNames[static_cast<size_t>(command)]) + " was answered with " + Explain(told);
-  if (command == Command::kSelect) why_ += "; the engine's URL names the database";
-  for (size_t at = 0; !options_.password.empty();) {
-    at = why_.find(options_.password, at);
-    if (at == std::string::npos) break;
-    why_.replace(at, options_.password.size(), "***");
+  std::string told(error.substr(0, error.find(", with args")));
+  const std::string& secret = options_.password;
+  for (size_t at = 0; !secret.empty() && (at = told.find(secret, at)) != std::string::npos;) {
+    told.replace(at, secret.size(), "***");
     at += 3;
   }
+  why_ = std::string(kNames[static_cast<size_t>(command)]) + " was answered with " + Explain(told);
+  if (command == Command::kSelect) why_ += "; the engine's URL names the database";
   return State::kFailed;
 }
 

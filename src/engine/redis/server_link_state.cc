@@ -305,6 +305,7 @@ void LinkState::ErrorReply(LinkConnection& connection, const InFlight& entry,
       break;
     case ReplyAction::kCaller:
       Answered(connection, entry, received);
+      if (IsAboutPermission(error)) NoteRefusal(error);
       reply.fate = Fate::kReplied;
       reply.reason = Reason::kNone;
       break;
