@@ -71,7 +71,7 @@ class Client::Collector final : public engine::Sink {
     EXPECT_TRUE(answer.parts.empty()) << "a group was handed to the sink twice";
     answer.result = group.result;
     for (const core::Operation& operation : batch.operations(group)) {
-      answer.parts.push_back({operation.verdict, operation.skipped});
+      answer.parts.push_back({operation.verdict, operation.skipped, operation.charge});
     }
     done_ = ++decided_ == answers_.size();
   }
@@ -118,6 +118,7 @@ std::vector<Answer> Client::Ask(const std::vector<Request>& requests) {
       operation.cost = ask.cost;
       operation.unit = ask.unit;
       operation.boundaries = ask.boundaries;
+      operation.charge = ask.charge;
     }
   }
   Collector collector(requests.size());

@@ -67,6 +67,7 @@ struct Ask {
   int64_t cost = 1;
   uint8_t unit = 0;
   const core::WindowBoundaries* boundaries = nullptr;
+  core::Charge charge{};  // kAdjust: the charge that cost changes
 };
 
 // One request.
@@ -83,6 +84,7 @@ struct Request {
 struct Part {
   core::Verdict verdict;
   bool skipped = false;
+  core::Charge charge{};
 };
 
 struct Answer {

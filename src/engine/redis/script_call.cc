@@ -61,8 +61,6 @@ bool IsPlain(const CallPart& part) {
          params.algorithm <= core::Algorithm::kSlidingLog;
 }
 
-bool HasBucket(const core::Limit& limit) { return limit.params.kind == core::RateKind::kFinite; }
-
 }  // namespace
 
 void ScriptCall::Clear() {
@@ -189,7 +187,7 @@ void ScriptCall::AddToGroup(const CallPart& part) {
     const core::Operation& operation = *part.operations[i];
     const core::Limit& limit = *operation.limit;
     const bool calendar = core::IsCalendar(limit.params.window);
-    Append(groups_, HasBucket(limit) ? AddKey(part.keys[i]) : uint16_t{0});
+    Append(groups_, AddKey(part.keys[i]));  // without a number too: its bucket may know a newer version
     Append(groups_, AddLimit(limit, calendar ? operation.boundaries : nullptr));
     groups_ += static_cast<char>(operation.unit);
     groups_ += static_cast<char>(limit.shadow ? kShadowFlag : 0);

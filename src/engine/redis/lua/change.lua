@@ -55,6 +55,14 @@ local function changes_of(operations)
   return table.concat(out)
 end
 
+-- The caller knows older parameters than a bucket (which an undo may), or not the calendar windows of now.
+local function out_of_date(operations, is_undo)
+  for _, o in ipairs(operations) do
+    if is_stale(o) and not is_undo then return 'S' end
+    if is_outside(o.limit) then return 'C' end
+  end
+end
+
 -- The costs are what was really used; the charges are those kept under the id.
 local function settle(group, operations)
   local record, strange_record = record_of(group.id)
@@ -72,10 +80,8 @@ local function settle(group, operations)
   if not known then return 'U' end
   local answer, problem = look_at_all(operations)
   if answer then return answer, problem end
-  for _, o in ipairs(operations) do
-    if o.limit.finite and is_stale(o) then return 'S' end
-  end
-  if outside_edges(operations) then return 'C' end
+  answer = out_of_date(operations, false)
+  if answer then return answer end
   for _, o in ipairs(operations) do
     local row = rows[o.name]
     o.skipped = not row
@@ -107,10 +113,8 @@ local function adjust_all(group, operations)
   end
   local answer, problem = look_at_all(operations)
   if answer then return answer, problem end
-  for _, o in ipairs(operations) do
-    if not group.undo and o.limit.finite and is_stale(o) then return 'S' end
-  end
-  if outside_edges(operations) then return 'C' end
+  answer = out_of_date(operations, group.undo)
+  if answer then return answer end
   for _, o in ipairs(operations) do adjust(o, o.charge, o.cost) end
   answer, problem = store_all(operations)
   if answer then return answer, problem end

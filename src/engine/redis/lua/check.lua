@@ -51,9 +51,11 @@ local function check(group, operations)
   local answer, problem = look_at_all(operations)
   if answer then return answer, problem end
   for _, o in ipairs(operations) do
-    if o.limit.finite and is_stale(o) then return 'S' end
+    if is_stale(o) then return 'S' end
   end
-  if outside_edges(operations) then return 'C' end
+  for _, o in ipairs(operations) do
+    if o.limit.finite and is_outside(o.limit) then return 'C' end
+  end
   for _, o in ipairs(operations) do
     if o.limit.finite then open(o) end
   end

@@ -26,7 +26,7 @@ local function limit_of(number)
   limit.bytes = sub(limits, at, at + 75)
   limit.algorithm = floor(limit.head / 256) % 16
   limit.finite, limit.unlimited = rate == 0, rate == 2
-  if limit.finite then limit.rule = rule_of(limit.algorithm) end
+  limit.rule = rule_of(limit.algorithm)
   limit_at[number] = limit
   return limit
 end
@@ -86,10 +86,8 @@ end
 
 local function look_at_all(operations)
   for _, o in ipairs(operations) do
-    if o.limit.finite then
-      local answer, problem = look(o)
-      if answer then return answer, problem end
-    end
+    local answer, problem = look(o)
+    if answer then return answer, problem end
   end
 end
 
@@ -98,13 +96,9 @@ local function is_stale(o)
   return o.stored and o.seen > o.limit.version
 end
 
-local function outside_edges(operations)
-  for _, o in ipairs(operations) do
-    local limit = o.limit
-    if limit.finite and limit.algorithm == 1 and limit.kind > 1 then
-      if now < limit.previous or now >= limit.end_of_next then return true end
-    end
-  end
+-- The clock is outside the edges of the calendar windows that the caller knows.
+local function is_outside(limit)
+  return limit.algorithm == 1 and limit.kind > 1 and (now < limit.previous or now >= limit.end_of_next)
 end
 
 -- The bucket as of now, under the limit's parameters.
@@ -122,7 +116,7 @@ local function store_all(operations)
   for _, o in ipairs(operations) do
     if o.write then
       local value = o.rule.encode(o, o.limit)
-      local answer, problem = store(KEYS[o.key], value, o.found, o.rule.idle_at(o, o.limit))
+      local answer, problem = store(KEYS[o.key], value, found[o.key], o.rule.idle_at(o, o.limit))
       if answer then return answer, problem end
       found[o.key] = value
     end
