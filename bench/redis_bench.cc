@@ -51,18 +51,20 @@ class Load {
   uint64_t unavailable() const { return unavailable_; }
   double Latency(double part) {
     const auto at = static_cast<size_t>(part * static_cast<double>(latencies_.size() - 1));
-    std::nth_element(latencies_.begin(), latencies_.begin() + static_cast<std::ptrdiff_t>(at), latencies_.end());
+    std::nth_element(latencies_.begin(), latencies_.begin() + static_cast<std::ptrdiff_t>(at),
+                     latencies_.end());
     return static_cast<double>(latencies_[at]) / 1e3;
   }
 
  private:
   void Ask(uint64_t number) {
     char user[24];
-    const int size = std::snprintf(user, sizeof user, "%llu",
-                                   static_cast<unsigned long long>(number * 7'919 % keys_));
+    const int size =
+        std::snprintf(user, sizeof user, "%llu", static_cast<unsigned long long>(number * 7'919 % keys_));
     const penstock::Attribute attribute{"user", {user, static_cast<size_t>(size)}};
-    limiter_.CheckAsync("one", {&attribute, 1}, {},
-                        [this, began = Clock::now()](const penstock::Decision& decision) { Told(decision, began); });
+    limiter_.CheckAsync(
+        "one", {&attribute, 1}, {},
+        [this, began = Clock::now()](const penstock::Decision& decision) { Told(decision, began); });
   }
   void Told(const penstock::Decision& decision, Clock::time_point began) {
     latencies_.push_back((Clock::now() - began).count());
@@ -116,7 +118,8 @@ int main(int count, char** arguments) {
   load.Run(number(3, 64));
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
   std::printf("%llu %.6f %.4f %llu %llu %.1f %.1f\n", static_cast<unsigned long long>(calls), seconds,
-              (CpuMicros() - cpu) / static_cast<double>(calls), static_cast<unsigned long long>(load.allowed()),
+              (CpuMicros() - cpu) / static_cast<double>(calls),
+              static_cast<unsigned long long>(load.allowed()),
               static_cast<unsigned long long>(load.unavailable()), load.Latency(0.5), load.Latency(0.99));
   return load.unavailable() == 0 ? 0 : 1;
 }
