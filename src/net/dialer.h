@@ -8,9 +8,11 @@
 
 #include "base/dialer.h"
 #include "net/loop.h"
+#include "net/resolver.h"
 
 namespace penstock::net {
 
-std::unique_ptr<Dialer> NewDialer(Loop& loop);
+// `resolve` is another one in tests alone.
+std::unique_ptr<Dialer> NewDialer(Loop& loop, ResolveFunction resolve = Resolve);
 
 }  // namespace penstock::net

@@ -16,6 +16,7 @@
 #include <future>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "net/endpoint.h"
@@ -206,6 +207,31 @@ TEST_F(DialerTest, ANameIsLookedUpAndEveryAddressOfItIsTried) {
   Dial(target);
   Write("x");
   Await([&] { return heard_.received == "x"; });
+}
+
+// A socket that listens, whose backlog is full: the kernel drops what wants to connect.
+TEST_F(DialerTest, AnAddressThatDoesNotAnswerIsLeftForTheNext) {
+  DialTarget target = StartServer();
+  SocketAddress full = SocketAddress::Of(*ParseAddress("127.0.0.2"), target.port);
+  const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(listening, full.get(), full.length), 0);
+  ASSERT_EQ(::listen(listening, 0), 0);
+  std::vector<int> filling;
+  for (int i = 0; i < 3; ++i) {
+    filling.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ::connect(filling.back(), full.get(), full.length);
+  }
+  const auto dialer =
+      NewDialer(loop_, [](const std::string&, const std::function<void(const Resolved&)>& done) {
+        done({{*ParseAddress("127.0.0.2"), *ParseAddress("127.0.0.1")}, ""});
+      });
+  target.host = "store.example";
+  OnLoop([&] { stream_ = dialer->Dial(target, heard_); });
+  Write("x");
+  Await([&] { return heard_.received == "x"; });
+  OnLoop([&] { stream_.reset(); });
+  for (const int fd : filling) ::close(fd);
+  ::close(listening);
 }
 
 TEST_F(DialerTest, AnUnknownNameSaysSo) {

@@ -18,6 +18,8 @@ namespace {
 constexpr int kKeepaliveIdleSeconds = 15;
 constexpr int kKeepaliveIntervalSeconds = 5;
 constexpr int kKeepaliveProbes = 3;
+// An address that does not answer (it drops packets, as a half-configured IPv6 does) is left for the name's next one.
+constexpr Micros kAddressLimit = Millis(200);
 // Capacity of the output that is kept once it is empty.
 constexpr size_t kKeptOutput = 1'024 * 1'024;
 
@@ -69,6 +71,7 @@ OutStream::~OutStream() {
 }
 
 void OutStream::CloseSocket() {
+  StopWaiting();
   if (fd_ < 0) return;
   if (tls_) tls_->Shutdown();
   tls_.reset();
@@ -105,13 +108,13 @@ void OutStream::EndNow(std::string_view why) {
 
 // ---- connecting
 
-void OutStream::Start() {
+void OutStream::Start(const ResolveFunction& resolve) {
   if (!target_.path.empty()) return ConnectNext();
   if (const std::optional<IpAddress> address = ParseAddress(target_.host)) {
     addresses_.push_back(*address);
     return ConnectNext();
   }
-  Resolve(target_.host, [mailbox = mailbox_, self = std::weak_ptr(self_)](const Resolved& resolved) {
+  resolve(target_.host, [mailbox = mailbox_, self = std::weak_ptr(self_)](const Resolved& resolved) {
     mailbox->Post([self, resolved] {
       const std::shared_ptr<OutStream*> stream = self.lock();
       if (stream && *stream != nullptr) (*stream)->Found(resolved);
@@ -138,9 +141,21 @@ void OutStream::ConnectNext() {
   }
   while (next_address_ < addresses_.size()) {
     address = SocketAddress::Of(addresses_[next_address_++], target_.port);
-    if (Connect(address)) return;
+    if (Connect(address)) return WaitForAddress();
   }
   End(std::move(why_));
+}
+
+void OutStream::WaitForAddress() {
+  if (next_address_ == addresses_.size()) return;  // there is no other to go to
+  address_timer_ = loop_.real_timers.Schedule(loop_.RealNow() + kAddressLimit, [this] {
+    address_timer_ = 0;
+    if (state_ == State::kConnecting) ConnectNext();
+  });
+}
+
+void OutStream::StopWaiting() {
+  if (address_timer_ != 0) loop_.real_timers.Cancel(std::exchange(address_timer_, 0));
 }
 
 bool OutStream::Connect(const SocketAddress& address) {
@@ -166,6 +181,7 @@ bool OutStream::Connect(const SocketAddress& address) {
 }
 
 void OutStream::OnConnected() {
+  StopWaiting();
   int error = 0;
   socklen_t length = sizeof error;
   ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &length);

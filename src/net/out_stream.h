@@ -40,7 +40,7 @@ class OutStream final : public Stream, public Watched, public TurnEnd {
   OutStream(const OutStream&) = delete;
   OutStream& operator=(const OutStream&) = delete;
 
-  void Start();
+  void Start(const ResolveFunction& resolve);
 
   void Write(std::string_view bytes) noexcept override;
   size_t unsent() const noexcept override { return output_.size() - sent_; }
@@ -55,6 +55,8 @@ class OutStream final : public Stream, public Watched, public TurnEnd {
   // Begins with the next address that lets it; none is left: the stream ends.
   void ConnectNext();
   bool Connect(const SocketAddress& address);
+  void WaitForAddress();
+  void StopWaiting();
   void OnConnected();
   // The rest may have destroyed this object: nothing is touched after them.
   void ContinueHandshake();
@@ -79,7 +81,8 @@ class OutStream final : public Stream, public Watched, public TurnEnd {
 
   std::vector<IpAddress> addresses_;
   size_t next_address_ = 0;
-  std::string why_;  // why the last address failed, or the stream ended
+  uint64_t address_timer_ = 0;  // 0: none
+  std::string why_;             // why the last address failed, or the stream ended
   std::unique_ptr<TlsStream> tls_;
   int fd_ = -1;
   State state_ = State::kResolving;

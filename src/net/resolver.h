@@ -25,6 +25,9 @@ inline constexpr size_t kMaxAddresses = 16;       // of one name
 inline constexpr Micros kKeepResolved = Seconds(5);
 inline constexpr Micros kKeepUnresolved = Seconds(1);
 
+using ResolveFunction =
+    std::function<void(const std::string& host, std::function<void(const Resolved&)> done)>;
+
 // Calls `done` once: on the resolver's thread, or from inside this call when the answer is at hand (or the queue is
 // full).
 void Resolve(const std::string& host, std::function<void(const Resolved&)> done);
