@@ -56,18 +56,25 @@ std::string WhatChanged(const LimitDefinition& before, const LimitDefinition& af
 }  // namespace
 
 std::vector<std::string> FreshBuckets(const PolicyDefinition& before, const PolicyDefinition& after) {
-  std::map<std::string, const LimitDefinition*> old_limits;
+  using Place = std::pair<const DomainDefinition*, const LimitDefinition*>;
+  std::map<std::string, Place> old_limits;
   for (const auto& domain : before.domains) {
-    for (const LimitDefinition& limit : domain.limits) old_limits[LimitKey(domain.name, limit.name)] = &limit;
+    for (const LimitDefinition& limit : domain.limits) {
+      old_limits[LimitKey(domain.name, limit.name)] = {&domain, &limit};
+    }
   }
   std::vector<std::string> out;
   for (const auto& domain : after.domains) {
     for (const LimitDefinition& limit : domain.limits) {
       const auto found = old_limits.find(LimitKey(domain.name, limit.name));
       if (found == old_limits.end()) continue;
-      const std::string changed = WhatChanged(*found->second, limit);
+      const auto [old_domain, old_limit] = found->second;
+      const std::string name = "the limit " + LimitKey(domain.name, limit.name) + " starts fresh buckets";
+      const std::string changed = WhatChanged(*old_limit, limit);
       if (!changed.empty()) {
-        out.push_back("the limit " + LimitKey(domain.name, limit.name) + " starts fresh buckets: " + changed);
+        out.push_back(name + ": " + changed);
+      } else if (ShardPart(*old_domain, *old_limit) != ShardPart(domain, limit)) {
+        out.push_back(name + " where a Redis or Valkey keeps them: shard_by changed");
       }
     }
   }

@@ -33,6 +33,7 @@ class Compiler {
   };
 
   void CompileDomain(const DomainDefinition& definition, Policy& policy);
+  void CheckShardBy(const DomainDefinition& definition);
   void CompileLimit(const LimitDefinition& limit, Work& work);
   const RuleSet& CompileOverrides(const LimitDefinition& limit, const core::Limit& base, Work& work);
   std::optional<core::LimitParams> CompileParams(const LimitDefinition& limit, int line,
@@ -93,8 +94,23 @@ void Compiler::CompileDomain(const DomainDefinition& definition, Policy& policy)
     }
     if (!limit.broken) CompileLimit(limit, work);
   }
+  CheckShardBy(definition);
   domain.attributes.Build(std::move(work.attribute_names));
   domain.rules.Build();
+}
+
+// An attribute that no key has is a slip, and would be one without any sign of it.
+void Compiler::CheckShardBy(const DomainDefinition& definition) {
+  if (definition.shard_by.empty()) return;
+  std::vector<std::string_view> attributes;
+  for (const LimitDefinition& limit : definition.limits) {
+    if (ShardPart(definition, limit) >= 0 || limit.broken) return;
+    for (const KeyPart& part : limit.key) attributes.push_back(part.attribute);
+  }
+  const std::string_view near = Nearest(definition.shard_by, attributes.data(), attributes.size());
+  diagnostics_.Error(definition.file, definition.shard_by_line,
+                     "shard_by: no limit of the domain has " + Quoted(definition.shard_by) + " in its key" +
+                         (near.empty() ? std::string() : " (did you mean " + std::string(near) + "?)"));
 }
 
 std::optional<core::LimitParams> Compiler::CompileParams(const LimitDefinition& limit, int line,
@@ -163,6 +179,7 @@ void Compiler::CompileLimit(const LimitDefinition& limit, Work& work) {
   made.unit = limit.unit;
   made.identity = LimitIdentity(made.domain, limit, "");
   for (const KeyPart& part : limit.key) made.key_names.push_back(part.attribute);
+  made.shard_part = ShardPart(work.definition, limit);
   made.params = *params;
   if (core::IsCalendar(limit.window)) made.timezone = limit.timezone.empty() ? "UTC" : limit.timezone;
   made.shadow = limit.shadow;
@@ -213,6 +230,7 @@ const RuleSet& Compiler::CompileOverrides(const LimitDefinition& limit, const co
                         ? base.identity
                         : LimitIdentity(base.domain, limit, MatchText(change.match));
     made.key_names = base.key_names;
+    made.shard_part = base.shard_part;
     made.params = *params;
     made.timezone = base.timezone;
     made.shadow = base.shadow;

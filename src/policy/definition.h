@@ -90,6 +90,8 @@ struct DomainDefinition {
   std::vector<LimitDefinition> limits;
   std::string file;
   int line = 0;
+  std::string shard_by = {};  // an attribute of keys; empty = none
+  int shard_by_line = 0;
 };
 
 struct PolicyDefinition {

@@ -38,6 +38,14 @@ bool SharesIdentity(const LimitDefinition& limit, const OverrideDefinition& over
       });
 }
 
+int ShardPart(const DomainDefinition& domain, const LimitDefinition& limit) {
+  if (domain.shard_by.empty()) return -1;
+  for (size_t i = 0; i < limit.key.size(); ++i) {
+    if (limit.key[i].attribute == domain.shard_by) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 std::string_view ToString(core::Algorithm algorithm) {
   switch (algorithm) {
     case core::Algorithm::kTokenBucket:

@@ -18,6 +18,10 @@ std::string LimitIdentity(std::string_view domain, const LimitDefinition& limit,
 // Whether the override's match uses only the key's own attributes, so that it shares the limit's buckets.
 bool SharesIdentity(const LimitDefinition& limit, const OverrideDefinition& override_definition);
 
+// Which part of the limit's key the domain's shard_by names; -1 = none. It is no part of the identity, but of the names
+// under which a Redis keeps the buckets.
+int ShardPart(const DomainDefinition& domain, const LimitDefinition& limit);
+
 std::string_view ToString(core::Algorithm algorithm);
 std::string_view ToString(core::WindowKind window);
 std::string_view ToString(core::OnFailure on_failure);

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "penstock/request.h"
+#include "policy/identity.h"
 #include "policy/matcher.h"
 
 namespace penstock::policy {
@@ -134,6 +135,26 @@ void OverrideWarnings(const LimitDefinition& limit, const Probes& own, std::vect
   }
 }
 
+// Limits whose buckets shard_by does not bring together, though a reader may think so.
+void ShardWarnings(const DomainDefinition& domain, const std::string& where, std::vector<std::string>& out) {
+  if (domain.shard_by.empty()) return;
+  const KeyPart* first = nullptr;
+  for (const LimitDefinition& limit : domain.limits) {
+    const int at = ShardPart(domain, limit);
+    if (at < 0) {
+      out.push_back(where + ": the limit " + limit.name + " has not " + domain.shard_by +
+                    " in its key; on a Redis cluster it is decided apart from those that have");
+      continue;
+    }
+    const KeyPart& part = limit.key[static_cast<size_t>(at)];
+    if (first == nullptr) first = &part;
+    if (part.address != first->address || part.mask4 != first->mask4 || part.mask6 != first->mask6) {
+      out.push_back(where + ": the limit " + limit.name + " masks " + domain.shard_by +
+                    " otherwise than others do; on a Redis cluster it may be decided apart from them");
+    }
+  }
+}
+
 bool Finite(const LimitDefinition& limit) {
   return limit.rate && limit.rate->kind == core::RateKind::kFinite;
 }
@@ -181,6 +202,7 @@ std::vector<std::string> DomainWarnings(const DomainDefinition& domain) {
     out.push_back(where + " has " + std::to_string(always) +
                   " limits without a match; a request that more than 32 apply to is refused as an error");
   }
+  ShardWarnings(domain, where, out);
   return out;
 }
 

@@ -143,6 +143,28 @@ TEST(Lint, Domains) {
   EXPECT_EQ(LintOf(Limits(many)).warnings.size(), 1u);
 }
 
+TEST(Lint, ShardBy) {
+  const std::string limits =
+      "limits: [{name: a, key: [t, u], rate: 1/s}, {name: b, key: [u], rate: 1/s}, "
+      "{name: c, key: [{t: {mask4: 24}}], rate: 1/s}]";
+  const std::string plain = "domains: {d: {" + limits + "}}\n";
+  const std::string sharded = "domains: {d: {shard_by: t, " + limits + "}}\n";
+  EXPECT_TRUE(LintOf(plain).warnings.empty());
+  EXPECT_EQ(
+      LintOf(sharded).warnings,
+      (std::vector<std::string>{"the domain d: the limit b has not t in its key; on a Redis cluster it is "
+                                "decided apart from those that have",
+                                "the domain d: the limit c masks t otherwise than others do; on a Redis "
+                                "cluster it may be decided apart from them"}));
+  const PolicyDefinition before = Define(plain);
+  EXPECT_EQ(LintOf(sharded, &before).fresh_buckets,
+            (std::vector<std::string>{
+                "the limit d/a starts fresh buckets where a Redis or Valkey keeps them: shard_by changed",
+                "the limit d/c starts fresh buckets where a Redis or Valkey keeps them: shard_by changed"}));
+  const PolicyDefinition same = Define(sharded);
+  EXPECT_TRUE(LintOf(sharded, &same).fresh_buckets.empty());
+}
+
 TEST(Lint, AgainstAnotherPolicy) {
   const PolicyDefinition before = Define(Limits("{name: a, key: [u], rate: 1/s}"));
   const LintReport report = LintOf(Limits("{name: a, key: [v], rate: 1/s}"), &before);

@@ -47,6 +47,7 @@ constexpr auto kOptions = std::to_array<Option>({
     {kTls, "key", T::kText, "", "", "PEM file with the private key", 0, 0, {}, true},
     {kTls, "client_ca", T::kText, "", "", "PEM file: only clients with a certificate of these are served"},
 
+    {kDomain, "shard_by", T::kText, "", "", "an attribute of keys: a Redis cluster keeps buckets with one value of it side by side and decides them in one step"},
     {kDomain, "limits", T::kList, "", "", "the domain's limits; all that match a request are decided together", 0, 0, {}, true, kLimit},
 
     {kLimit, "name", T::kName, "", "", "names the limit in answers and metrics; part of its buckets' identity", 0, 0, {}, true},

@@ -153,6 +153,34 @@ TEST(Policy, ManyLimitsAndManyOverrides) {
   EXPECT_EQ(count_for("late"), 0);
 }
 
+TEST(Policy, ShardByIsAPlaceInEachKey) {
+  PolicyDefinition definition;
+  definition.domains.push_back({"api", {}, "test.yaml", 1, "tenant", 2});
+  auto& limits = definition.domains[0].limits;
+  limits = {MakeLimit("tenant", {"tenant"}, "100/min"), MakeLimit("pair", {"user", "tenant"}, "100/min"),
+            MakeLimit("user", {"user"}, "100/min")};
+  OverrideDefinition change;
+  change.match = {Equals("plan", "gold")};
+  change.rate = ParseRate("1/s").value();
+  limits[1].overrides.push_back(change);
+  Diagnostics diagnostics;
+  const auto policy = Policy::Build(definition, {}, diagnostics);
+  ASSERT_NE(policy, nullptr) << diagnostics.Text();
+  std::string out;
+  for (const core::Limit* limit : policy->limits()) {
+    out += limit->name + " " + std::to_string(limit->shard_part) + "\n";
+  }
+  EXPECT_EQ(out, "tenant 0\npair 1\npair 1\nuser -1\n");
+  // It is no part of the identity.
+  definition.domains[0].shard_by.clear();
+  const auto plain = Policy::Build(definition, {}, diagnostics);
+  ASSERT_NE(plain, nullptr);
+  for (size_t i = 0; i < plain->limits().size(); ++i) {
+    EXPECT_EQ(plain->limits()[i]->identity, policy->limits()[i]->identity);
+    EXPECT_EQ(plain->limits()[i]->shard_part, -1);
+  }
+}
+
 TEST(Policy, AddressesAreNormalisedAndMasked) {
   LimitDefinition limit = MakeLimit("login", {}, "5/min");
   limit.key.push_back({.attribute = "ip", .address = true, .mask4 = 32, .mask6 = 64});

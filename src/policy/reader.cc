@@ -242,6 +242,8 @@ void NativeReader::ReadDomains(const YamlValue& value, PolicyFile& out) {
     domain.file = out.file;
     domain.line = key.line();
     OptionReader options(Section::kDomain, child, reporter_);
+    domain.shard_by = options.Text("shard_by").value_or("");
+    domain.shard_by_line = options.Line("shard_by");
     const auto limits = options.Value("limits");
     if (!limits) continue;
     for (const YamlValue& limit : ReadList(*limits, "limits")) domain.limits.push_back(ReadLimit(limit));

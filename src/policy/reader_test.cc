@@ -164,6 +164,20 @@ TEST(Reader, WrongValues) {
 }
 
 // Case C12 in a policy file.
+TEST(Reader, ShardByNamesAnAttributeOfKeys) {
+  constexpr std::string_view kLimits = "    limits: [{name: a, key: [tenant, user], rate: 1/s}]\n";
+  const auto errors = [&](std::string_view line) {
+    return ErrorsOf("domains:\n  d:\n    " + std::string(line) + "\n" + std::string(kLimits));
+  };
+  EXPECT_EQ(errors("shard_by: tenant"), "");
+  EXPECT_EQ(errors("shard_by: tenent"),
+            "3: shard_by: no limit of the domain has \"tenent\" in its key (did you mean tenant?)\n");
+  EXPECT_EQ(errors("shard_by: region"), "3: shard_by: no limit of the domain has \"region\" in its key\n");
+  EXPECT_NE(errors("shard_by: [a]"), "");
+  EXPECT_EQ(errors("shard_by: \"\""), "3: shard_by is empty\n");
+  EXPECT_NE(errors("shardby: tenant").find("shard_by"), std::string::npos);
+}
+
 TEST(Reader, Rates) {
   EXPECT_EQ(FullErrors("name: a, rate: 0"), "");
   EXPECT_EQ(FullErrors("name: a, rate: unlimited"), "");

@@ -188,6 +188,7 @@ constexpr auto kSample = std::to_array<SampleLine>({
     {2, false, kListen, "threads", "auto"},
     {0, false, kFile, "domains", ""},
     {2, false, kFile, "", "api:"},
+    {4, true, kDomain, "shard_by", "user"},
     {4, false, kDomain, "limits", ""},
     {6, false, kLimit, "name", "per-user", true},
     {8, false, kLimit, "key", "[user]"},
