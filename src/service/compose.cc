@@ -33,7 +33,9 @@ bool AllowsUnasked(const core::Limit& limit, Reason reason, OnFull on_full) {
   return false;
 }
 
-void Fill(const core::Operation& operation, const LimitInfo& info, bool asked, LimitDecision& out) {
+// `degraded`: a verdict, where there is one, was found without the engine.
+void Fill(const core::Operation& operation, const LimitInfo& info, bool asked, bool degraded,
+          LimitDecision& out) {
   const core::Limit& limit = *operation.limit;
   const core::Verdict& verdict = operation.verdict;
   out.name = info.name;
@@ -58,7 +60,7 @@ void Fill(const core::Operation& operation, const LimitInfo& info, bool asked, L
   out.reset_after = microseconds(verdict.reset_after.count);
   out.outcome = verdict.outcome;
   out.saturated = verdict.saturated;
-  out.degraded = false;
+  out.degraded = degraded;
 }
 
 void Count(const core::Operation& operation, const LimitDecision& part, LimitCounters& counters) {
@@ -148,12 +150,14 @@ void Compose(const ComposeInput& input, Decision& decision) {
     const size_t index = decision.limits.size();
     LimitDecision& part = decision.limits.Append();
     const LimitInfo& info = input.infos[limit.number];
-    Fill(operation, info, asked, part);
+    Fill(operation, info, asked, result.degraded, part);
     if (input.counters != nullptr) Count(operation, part, input.counters->At(info.slot));
     if (part.shadow) continue;
     if (part.degraded) [[unlikely]] {
       decision.degraded = true;
       decision.reason = result.reason;
+    }
+    if (part.outcome == Outcome::kUnavailable) [[unlikely]] {
       allowed &= AllowsUnasked(limit, result.reason, input.on_full);
     } else {
       allowed &= part.outcome == Outcome::kAllowed;
@@ -164,6 +168,8 @@ void Compose(const ComposeInput& input, Decision& decision) {
     }
     if (top == kNone || Decides(part, decision.limits[top])) top = index;
   }
+  if (decision.degraded && input.counters != nullptr) [[unlikely]]
+    input.counters->totals.degraded[static_cast<size_t>(result.reason)].Add(1);
   if (top == kNone) return;  // only shadow limits
   decision.allowed = allowed;
   decision.saturated = saturated;

@@ -72,6 +72,7 @@ TotalCounts Metrics::Totals() const {
     sum.not_replayable += totals.not_replayable.value();
     sum.repeats += totals.repeats.value();
     sum.ad_hoc_compiled += totals.ad_hoc_compiled.value();
+    for (size_t i = 0; i < kReasons; ++i) sum.degraded[i] += totals.degraded[i].value();
   }
   return sum;
 }

@@ -18,6 +18,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "penstock/decision.h"
 #include "penstock/outcome.h"
 
 namespace penstock::service {
@@ -35,6 +36,7 @@ class LoopCounter {
 };
 
 inline constexpr size_t kOutcomes = 4;
+inline constexpr size_t kReasons = static_cast<size_t>(Reason::kStale) + 1;
 
 // One limit's counters on one loop. The first line is what an ordinary decision touches.
 struct alignas(64) LimitCounters {
@@ -55,6 +57,8 @@ struct LoopTotals {
   LoopCounter not_replayable;
   LoopCounter repeats;  // groups decided again because the policy or the calendar had moved on
   LoopCounter ad_hoc_compiled;
+  std::array<LoopCounter, kReasons>
+      degraded;  // checks answered, in part at least, without the engine; index: Reason
 };
 
 class LoopCounters {
@@ -106,6 +110,7 @@ struct TotalCounts {
   uint64_t not_replayable = 0;
   uint64_t repeats = 0;
   uint64_t ad_hoc_compiled = 0;
+  std::array<uint64_t, kReasons> degraded{};
 };
 
 class Metrics {

@@ -1,0 +1,62 @@
+// What a node used of a bucket by itself while the engine could not be asked: how the local bucket begins (its seed),
+// and what of its use the engine must be told later. Pure.
+//
+// All charges named here are for engine::Mode::kAdjust.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/operation.h"
+#include "service/failover/seen_table.h"
+
+namespace penstock::service {
+
+// One adjustment of a bucket.
+struct Adjustment {
+  core::Charge charge;
+  int64_t cost = 0;
+};
+
+// At most two, in their order.
+struct Adjustments {
+  std::array<Adjustment, 2> items;
+  size_t count = 0;
+
+  void Add(const core::Charge& charge, int64_t cost) { items[count++] = {charge, cost}; }
+  std::span<const Adjustment> all() const { return {items.data(), count}; }
+};
+
+// Gives an absent bucket under a share's parameters the n-th part of what was seen, rounded up, as of `now`.
+Adjustments SeedOf(const core::LimitParams& share, const SeenUse& seen, uint32_t nodes, EngineTime now);
+
+// The book of one local bucket.
+class LocalUse {
+ public:
+  // Instants of a log that are told apart; beyond, neighbours count together, at the later of the two.
+  static constexpr size_t kMaxRuns = 64;
+
+  // The bucket's state once its seed was set, under these parameters.
+  void Begin(const core::LimitParams& share, const core::BucketState& seed) {
+    params_ = share;
+    known_ = seed;
+  }
+  // A local decision was taken. Needed for logs, whose runs nobody can read later.
+  void Note(const core::LimitParams& share, const core::Charge& charge);
+  // What the engine does not know yet, given the bucket's state now. At most two adjustments, the oldest first; for a
+  // log more may follow once these are known.
+  Adjustments Owed(const core::LimitParams& share, const core::BucketState& state, EngineTime now);
+  // The engine was told an adjustment that Owed gave by that state.
+  void Told(const core::LimitParams& share, const core::BucketState& state, const Adjustment& told);
+
+ private:
+  void Forget(EngineTime before);
+
+  core::LimitParams params_;        // of known_
+  core::BucketState known_;         // the local bucket as it would be had it only what the engine knows
+  std::vector<core::LogRun> runs_;  // a log: what the engine does not know, by instant
+};
+
+}  // namespace penstock::service
