@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <future>
@@ -210,6 +211,35 @@ TEST_F(RedisLinkTest, AFrozenServerCostsTheDeadlineThenNothingAndItsLateRepliesA
     EXPECT_EQ(call->fate, Fate::kReplied);  // they had run, and who sent them hears it
   }
   EXPECT_EQ(Ask().integer, 22);
+}
+
+TEST_F(RedisLinkTest, TlsServesOnlyUnderTheRightName) {
+  const std::string cert = server_.folder() + "/cert.pem";
+  const std::string key = server_.folder() + "/key.pem";
+  const std::string make =
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=store"
+      " -addext subjectAltName=DNS:store.example -keyout " +
+      key + " -out " + cert + " 2>/dev/null";
+  ASSERT_EQ(std::system(make.c_str()), 0);
+  const fixtures::Port port;
+  fixtures::RedisClient admin = server_.Connect();
+  admin.Must("CONFIG", "SET", "tls-auth-clients", "no", "tls-cert-file", cert, "tls-key-file", key,
+             "tls-port", std::to_string(port.number()));
+  DialTarget target;
+  target.host = "127.0.0.1";
+  target.port = port.number();
+  target.tls = true;
+  target.tls_ca = cert;
+  target.tls_name = "store.example";
+  Open(target);
+  EXPECT_EQ(Ask().integer, 1);
+  target.tls_name = "elsewhere.example";
+  OnLoop([this] { link_.reset(); });
+  Open(target);
+  Await([this] { return !link_->last_error().empty(); });
+  OnLoop([this] {
+    EXPECT_NE(link_->last_error().find("hostname mismatch"), std::string_view::npos) << link_->last_error();
+  });
 }
 
 TEST_F(RedisLinkTest, APasswordAndAnAclUser) {

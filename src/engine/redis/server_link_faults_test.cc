@@ -246,6 +246,8 @@ TEST_F(LinkTest, AttemptsThatAreNotAnsweredAreGivenUpAndMadeAgainInTime) {
   EXPECT_GT(seen, dialled + 10);
   EXPECT_LT(seen, dialled + 40);
   EXPECT_LE(dialer_.streams.size(), 1u);
+  EXPECT_NE(link_->last_error().find("no connection within 450 ms"), std::string::npos)
+      << link_->last_error();
   // Connected, but the greeting is not answered: the same.
   stream()->handler.Connected();
   seen = dialer_.dialled;
@@ -253,6 +255,8 @@ TEST_F(LinkTest, AttemptsThatAreNotAnsweredAreGivenUpAndMadeAgainInTime) {
   EXPECT_EQ(dialer_.dialled, seen);
   loop_.Advance(Millis(20));
   EXPECT_EQ(dialer_.dialled, seen + 1);
+  EXPECT_NE(link_->last_error().find("connected, but not answered"), std::string::npos)
+      << link_->last_error();
 }
 
 TEST_F(LinkTest, RefusedAttemptsComeWithGrowingDelaysAndWithoutEnd) {

@@ -101,9 +101,17 @@ Micros LinkState::AttemptLimit() const {
   return first_ ? options_.connect_timeout : std::min(options_.connect_timeout, kAttemptLimit);
 }
 
+std::string LinkState::WhyAttemptFailed() const {
+  const std::string limit = std::to_string(CeilMillis(AttemptLimit())) + " ms";
+  if (attempt_connected_)
+    return "connected, but not answered within " + limit + "; is the server stopped or overloaded?";
+  return "no connection within " + limit + "; does something drop packets, or is the name's look-up slow?";
+}
+
 void LinkState::StartAttempt(SteadyTime now) {
   retry_at_ = kNever;
   attempt_began_ = now;
+  attempt_connected_ = false;
   attempt_until_ = now + AttemptLimit();
   current_ = std::make_shared<LinkConnection>(*this, parts_.clock, options_, parts_.scripts);
   current_->Dial(parts_.dialer, target_);
@@ -111,7 +119,9 @@ void LinkState::StartAttempt(SteadyTime now) {
 }
 
 void LinkState::Connected(LinkConnection& connection) noexcept {
-  if (&connection == current_.get()) attempt_until_ = parts_.clock.Steady() + AttemptLimit();
+  if (&connection != current_.get()) return;
+  attempt_connected_ = true;
+  attempt_until_ = parts_.clock.Steady() + AttemptLimit();
 }
 
 void LinkState::Greeted(LinkConnection& connection) noexcept {
@@ -376,8 +386,7 @@ void LinkState::OnTimer() {
   if (aside_) Expire(aside_, now);
   if (to_set_aside_ != SetAside::kNo && !shut_) SetCurrentAside(now);
   if (current_ && attempt_until_ <= now) {
-    Ended(*current_, "no answer within " + std::to_string(CeilMillis(AttemptLimit())) +
-                         " ms; is the server stopped or overloaded, or does something drop packets?");
+    Ended(*current_, WhyAttemptFailed());
   }
   if (aside_ && aside_until_ <= now) CloseAside("nothing was answered for " + InSeconds(kLinger));
   if (shut_) return;

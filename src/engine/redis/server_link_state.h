@@ -64,6 +64,7 @@ class LinkState final : public ConnectionOwner, public std::enable_shared_from_t
 
   void StartAttempt(SteadyTime now);
   Micros AttemptLimit() const;
+  std::string WhyAttemptFailed() const;
   void BecameUsable();
   void SendWaiting();
   // The breaker opened while current_ is still connected: it is set aside.
@@ -111,6 +112,7 @@ class LinkState final : public ConnectionOwner, public std::enable_shared_from_t
   std::vector<Waiting> waiting_;
 
   SteadyTime attempt_began_;
+  bool attempt_connected_ = false;  // the server's kernel took it
   SteadyTime attempt_until_ = kNever;
   SteadyTime retry_at_ = kNever;
   SteadyTime aside_until_ = kNever;
