@@ -1,5 +1,11 @@
 local rule = {waits = true}
 
+-- The instant at which `ticks` more ticks than at `from` have begun, at most 2^52 us after it.
+local function after_ticks(from, ticks, tick)
+  if ticks > floor(4503599627370496 / tick) then return from + 4503599627370496 end
+  return math.min((floor(from / tick) + ticks) * tick, from + 4503599627370496)
+end
+
 function rule.load(o, value)
   if #value ~= 42 then return false end
   local p = o.stored

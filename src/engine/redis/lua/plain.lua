@@ -2,6 +2,12 @@
 local count = #groups / 8
 if late then return pack('<d', now) .. string.rep('L', count) end
 
-local found = call('MGET', unpack(KEYS))
+local found
+if #KEYS > 1 then
+  found = call('MGET', unpack(KEYS))
+else
+  found = {pcall('GET', KEYS[1])}  -- less than MGET of one
+  if type(found[1]) == 'table' then found[1] = false end
+end
 local out, n = {pack('<d', now)}, 1
 local last  -- the limit at hand: most calls have few, so its numbers are read when it changes

@@ -9,12 +9,14 @@ local late = now > read('<d', ARGV[1])
 local limits, groups = ARGV[2], ARGV[3]
 local wrote = false
 
--- Stores a bucket until it is idle, in milliseconds rounded up, but at least two seconds: it remembers its version until
--- every node has heard of that (rule E6). Where nothing was found nothing may be: MGET does not show what is not a
--- string. Returns nil when stored, else the answer of its group and perhaps an error that ends the call.
+-- Stores a bucket until it is idle, in milliseconds rounded up, but at least two seconds, so that it remembers its
+-- version until every node has heard of that (rule E6), and at most 285 years. Where no string was found nothing may be:
+-- what is there then is not ours. Returns nil when stored, else the answer of its group and perhaps an error that ends
+-- the call.
 local function store(key, value, found, idle_at)
   local ms = ceil((idle_at - now) / 1000)
   if ms < 2000 then ms = 2000 end
+  if not (ms <= 9007199254740) then ms = 9007199254740 end
   local reply
   if found then
     reply = pcall('SET', key, value, 'PX', ms)

@@ -15,17 +15,8 @@ local function advance(stamp, debt, drain, tick)
   return now, debt
 end
 
--- The instant at which `ticks` more ticks than at `from` have begun, at most 2^52 us after it.
-local function after_ticks(from, ticks, tick)
-  if tick == 1 then
-    if ticks > 4503599627370496 then return from + 4503599627370496 end
-    return from + ticks
-  end
-  if ticks > floor(4503599627370496 / tick) then return from + 4503599627370496 end
-  return math.min((floor(from / tick) + ticks) * tick, from + 4503599627370496)
-end
-
+-- From here on the bucket is the same as an absent one. Of debt by force this may be later than core says: no matter.
 local function idle_at(stamp, debt, drain, tick)
   if debt == 0 then return stamp end
-  return after_ticks(stamp, ceil(debt / drain), tick)
+  return (floor(stamp / tick) + ceil(debt / drain)) * tick
 end
