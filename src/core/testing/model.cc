@@ -190,6 +190,17 @@ void Model::ChangeAdHoc(ModelSpec spec) {
 
 const ModelCharge& Model::charge() const { return state_->charge; }
 const ModelSpec& Model::spec() const { return state_->spec; }
+bool Model::written() const { return state_->written; }
+int64_t Model::bucket_version() const { return state_->bucket_version; }
+
+ModelCharge Model::Place(int64_t now_us) const {
+  ModelCharge place;
+  if (state_->bucket) state_->bucket->Clone()->Charge(now_us, 1, place);
+  place.at_us = now_us;
+  place.cost = 0;
+  place.version = state_->version;
+  return place;
+}
 
 ModelVerdict Model::Decide(int64_t now_us, int64_t cost, const ModelOptions& options) {
   const ModelRequest request{.model = this, .cost = cost};
@@ -234,7 +245,7 @@ std::vector<ModelVerdict> DecideTogether(std::span<const ModelRequest> requests,
     }
     ask = std::max<int64_t>(ask, 1);
   }
-  bool allowed = true;
+  bool allowed = !options.dry;
   for (const ModelRequest& request : requests) {
     request.model->state_->Judge(now_us, options);
     const bool passes = request.model->state_->verdict.outcome == ModelOutcome::kAllowed;

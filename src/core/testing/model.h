@@ -40,6 +40,7 @@ struct ModelOptions {
   int64_t max_wait_us = 0;
   bool force = false;
   bool partial = false;
+  bool dry = false;  // judged, and nobody is charged
 };
 
 enum class ModelOutcome : uint8_t { kAllowed, kDenied, kNever };
@@ -90,7 +91,13 @@ class Model {
   const ModelCharge& charge() const;
   ModelVerdict Adjust(const ModelCharge& charge, int64_t delta, int64_t now_us);
 
+  // Where a cost of nothing is remembered, to be settled to more later: the window that is charged now.
+  ModelCharge Place(int64_t now_us) const;
+
   const ModelSpec& spec() const;
+  // The bucket was charged or converted at some time, and the version it then had: that of this many changes.
+  bool written() const;
+  int64_t bucket_version() const;
 
  private:
   struct State;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <sstream>
 
-#include "base/random.h"
 #include "core/testing/bucket_book.h"
 #include "penstock/request.h"
 
@@ -80,6 +79,8 @@ RateSpec PickLater(Random& random, const RateSpec& spec) {
   }
 }
 
+}  // namespace
+
 ScenarioLimit PickLimit(Random& random, Algorithm algorithm) {
   ScenarioLimit limit;
   auto window = WindowKind::kEpoch;
@@ -95,6 +96,8 @@ ScenarioLimit PickLimit(Random& random, Algorithm algorithm) {
   limit.unit = static_cast<uint8_t>(random.Below(2));
   return limit;
 }
+
+namespace {
 
 int64_t CapacityOf(const RateSpec& spec) { return CompileRate(spec)->capacity; }
 int64_t PeriodOf(const RateSpec& spec) { return CompileRate(spec)->period.count; }
@@ -129,6 +132,8 @@ void PickClock(Random& random, const RateSpec& spec, Step& step) {
   if (dice >= 90 && dice < 95) step.amount = -random.Between(1, 2 * pace);
   if (dice >= 95) step.amount = -random.Between(1, 2 * period);
 }
+
+}  // namespace
 
 Step PickStep(Random& random, const Scenario& scenario) {
   Step step;
@@ -179,6 +184,8 @@ ModelSpec ToModel(const RateSpec& spec, const std::vector<int64_t>& edges) {
   return model;
 }
 
+namespace {
+
 struct Pair {
   Pair(const ScenarioLimit& limit, const std::vector<int64_t>& edges)
       : core(limit.spec, limit.ad_hoc ? 0 : 1), model(ToModel(limit.spec, edges)) {
@@ -194,6 +201,8 @@ struct Pair {
   int generation = 0;  // how often the parameters were changed
   std::vector<Charged> charges;
 };
+
+}  // namespace
 
 std::string Show(const Verdict& v) {
   std::ostringstream out;
@@ -218,15 +227,15 @@ Verdict FromModel(const ModelVerdict& model) {
   return verdict;
 }
 
+namespace {
+
 // One play of a scenario.
 class Player {
  public:
   Player(const Scenario& scenario, const DecideFunction& decide, Tally* tally)
       : scenario_(scenario), decide_(decide), tally_(tally), now_us_(scenario.start_us) {
     Random random(scenario.seed ^ 0x9d5c);
-    for (int64_t i = -kEdgesBefore; i < kEdgesAfter; ++i) {
-      edges_.push_back(scenario.start_us + i * kDayUs + random.Between(-3'600'000'000, 3'600'000'000));
-    }
+    edges_ = PickEdges(random, scenario.start_us);
     for (const ScenarioLimit& limit : scenario.limits) pairs_.emplace_back(limit, edges_);
   }
 
@@ -267,17 +276,8 @@ class Player {
     if (tally_ != nullptr) ++tally_->converted;
   }
 
-  // Edges as a node would compute them whose estimate of the engine's clock is off by up to a window.
-  WindowBoundaries Boundaries() const {
-    const int64_t estimate = now_us_ + (now_us_ % 3 - 1) * 15'000'000'000;
-    const auto next = std::ranges::upper_bound(edges_, estimate) - edges_.begin();
-    // Without a calendar in the scenario the clock may be anywhere, and nobody looks at the edges.
-    const size_t at = std::clamp<size_t>(static_cast<size_t>(next), 2, edges_.size() - 2);
-    return {{edges_[at - 2]}, {edges_[at - 1]}, {edges_[at]}, {edges_[at + 1]}};
-  }
-
   std::string Decide(const Step& step) {
-    const WindowBoundaries boundaries = Boundaries();
+    const WindowBoundaries boundaries = BoundariesAt(edges_, now_us_);
     const GroupOptions options{.max_wait = {step.max_wait_us}, .force = step.force, .partial = step.partial};
     std::vector<Operation> operations;
     std::vector<ModelRequest> requests;
@@ -316,7 +316,7 @@ class Player {
     Pair::Charged& charged = pair.charges[pair.charges.size() - 1 - step.charge];
     if (scenario_.limits[index].ad_hoc && charged.generation != pair.generation) return {};
     const int64_t delta = step.delta != 0 ? step.delta : -charged.core.cost;
-    const WindowBoundaries boundaries = Boundaries();
+    const WindowBoundaries boundaries = BoundariesAt(edges_, now_us_);
     Operation operation = pair.core.Ask(0);
     operation.boundaries = &boundaries;
     AdjustCharge(operation, charged.core, delta, {now_us_});
@@ -384,6 +384,22 @@ class Player {
 };
 
 }  // namespace
+
+std::vector<int64_t> PickEdges(Random& random, int64_t around_us) {
+  std::vector<int64_t> edges;
+  for (int64_t i = -kEdgesBefore; i < kEdgesAfter; ++i) {
+    edges.push_back(around_us + i * kDayUs + random.Between(-3'600'000'000, 3'600'000'000));
+  }
+  return edges;
+}
+
+WindowBoundaries BoundariesAt(const std::vector<int64_t>& edges, int64_t now_us) {
+  const int64_t estimate = now_us + (now_us % 3 - 1) * 15'000'000'000;
+  const auto next = std::ranges::upper_bound(edges, estimate) - edges.begin();
+  // Without a calendar in the scenario the clock may be anywhere, and nobody looks at the edges.
+  const size_t at = std::clamp<size_t>(static_cast<size_t>(next), 2, edges.size() - 2);
+  return {{edges[at - 2]}, {edges[at - 1]}, {edges[at]}, {edges[at + 1]}};
+}
 
 Scenario MakeScenario(uint64_t seed, Algorithm algorithm, int steps) {
   Random random(seed);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "core/group.h"
 #include "core/testing/model.h"
 
@@ -69,5 +70,17 @@ Scenario Shrink(Scenario scenario, const std::function<bool(const Scenario&)>& f
 int64_t InstantOf(const Step& step, int64_t now_us, Micros last_retry, Micros last_reset, Micros period);
 
 std::string Describe(const Scenario& scenario);
+
+// The parts of the above, for tests that make traffic of their own.
+ScenarioLimit PickLimit(Random& random, Algorithm algorithm);
+// A step for the scenario's limits, whatever its steps.
+Step PickStep(Random& random, const Scenario& scenario);
+// Calendar edges around an instant, a day apart and never quite.
+std::vector<int64_t> PickEdges(Random& random, int64_t around_us);
+// The edges as a node would compute them whose estimate of the engine's clock is off by hours.
+WindowBoundaries BoundariesAt(const std::vector<int64_t>& edges, int64_t now_us);
+ModelSpec ToModel(const RateSpec& spec, const std::vector<int64_t>& edges);
+Verdict FromModel(const ModelVerdict& model);
+std::string Show(const Verdict& verdict);
 
 }  // namespace penstock::core::testing

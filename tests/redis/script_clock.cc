@@ -1,0 +1,57 @@
+#include "redis/script_clock.h"
+
+#include <vector>
+
+namespace penstock::fixtures {
+
+// A value with a time to live ends in ~ttl and its last millisecond, as a double.
+std::string_view ScriptClock() {
+  static const std::string kLine = [] {
+    std::string lines = R"lua(
+local redis = (function(real)
+  local now = tonumber(string.match(real.call('INFO', 'replication'), 'repl_backlog_size:(%d+)'))
+  local second = math.floor(now / 1000000)
+  local ms = math.floor(now / 1000)
+  local function visible(value)
+    if not value or #value < 12 or string.sub(value, -12, -9) ~= '~ttl' then return value end
+    return ms <= struct.unpack('<d', string.sub(value, -8)) and string.sub(value, 1, -13)
+  end
+  local function set(call, key, value, ...)
+    local options = {...}
+    local fresh = false
+    for i, option in ipairs(options) do
+      if option == 'PX' then value = value .. '~ttl' .. struct.pack('<d', ms + options[i + 1]) end
+      fresh = fresh or option == 'NX'
+    end
+    if not fresh then return call('SET', key, value) end
+    local there = real.call('TYPE', key).ok
+    if there ~= 'none' and (there ~= 'string' or visible(real.call('GET', key))) then return false end
+    return call('SET', key, value)
+  end
+  local function through(call)
+    return function(name, ...)
+      if name == 'TIME' then return {string.format('%.0f', second), string.format('%.0f', now - second * 1000000)} end
+      if name == 'SET' then return set(call, ...) end
+      local reply = call(name, ...)
+      if name == 'GET' and type(reply) == 'string' then return visible(reply) end
+      if name == 'MGET' and not reply.err then
+        for i = 1, #reply do reply[i] = visible(reply[i]) end
+      end
+      return reply
+    end
+  end
+  return setmetatable({call = through(real.call), pcall = through(real.pcall)}, {__index = real})
+end)(redis)
+)lua";
+    // One line, so that the lines of an error in the body are those of its own files.
+    for (char& c : lines) c = c == '\n' ? ' ' : c;
+    return lines + "\n";
+  }();
+  return kLine;
+}
+
+std::string SetScriptClock(EngineTime now) {
+  return Command(std::vector<std::string>{"CONFIG", "SET", "repl-backlog-size", std::to_string(now.us)});
+}
+
+}  // namespace penstock::fixtures
