@@ -275,6 +275,22 @@ TEST_F(LinkTest, RefusedAttemptsComeWithGrowingDelaysAndWithoutEnd) {
   EXPECT_EQ(stats().failed_connects, 20u);
 }
 
+TEST_F(LinkTest, TenThousandInFlightWhenTheServerFreezesAreBoundedAndEnd) {
+  OpenUsable();
+  for (int i = 0; i < 10'000; ++i) Send("x");
+  loop_.Advance(Millis(20));
+  for (const TestExchange& exchange : exchanges_) EXPECT_EQ(exchange.expired, 1);
+  size_t refused = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    loop_.Advance(Micros{500});
+    if (link_->Send(Make("more")) == Reason::kEngineDown) ++refused;
+  }
+  EXPECT_EQ(refused, 10'000u);
+  EXPECT_EQ(link_->in_flight(), 0u);
+  EXPECT_LE(dialer_.streams.size(), 1u);
+  for (size_t i = 0; i < 10'000; ++i) EXPECT_EQ(exchanges_[i].done, 1);
+}
+
 TEST_F(LinkTest, ALinkThatFreezesTwiceKeepsOneOldConnection) {
   OpenUsable();
   Freeze();
