@@ -166,6 +166,7 @@ void ReplyReader::GiveBack(const Sent& sent, std::span<const core::Operation> op
 
 void ReplyReader::Refuse(Sent& sent, Answer answer, GroupState state, Reason reason) {
   sent.answer = answer;
+  sent.state = state;
   if (sent.group == nullptr) return;
   sent.group->result = {.state = state, .reason = reason, .now = call_.now_};
   for (uint32_t i = 0; i < sent.count; ++i) {
@@ -179,6 +180,7 @@ void ReplyReader::Refuse(Sent& sent, Answer answer, GroupState state, Reason rea
 
 void ReplyReader::Decided(Sent& sent, GroupState state) {
   sent.answer = Answer::kDecided;
+  sent.state = state;
   if (sent.group != nullptr) sent.group->result = {.state = state, .now = call_.now_};
 }
 
@@ -227,7 +229,10 @@ bool ReplyReader::ReadChanged(Sent& sent, const Asked& asked) {
     const bool left_alone = (flags & kLeftAloneFlag) != 0;
     if (!left_alone && core::DecideGroup({&operation, 1}, {}, call_.now_) != core::GroupStatus::kDecided)
       return false;
-    if (left_alone) operation.verdict = {};
+    if (left_alone) {
+      operation.verdict = {};
+      ++sent.dropped;
+    }
     operation.cost = cost;
     operation.edit.write = false;
     operation.verdict.saturated = (flags & kSaturatedFlag) != 0;
@@ -297,10 +302,9 @@ bool ReplyReader::ReadReplay(Sent& sent) {
     Refuse(sent, Answer::kForeign, GroupState::kUnavailable, Reason::kEngineDown);
     return true;
   }
-  if (sent.group == nullptr) {
-    sent.answer = Answer::kDecided;
-    return true;
-  }
+  Decided(sent, GroupState::kDecided);
+  if (sent.group == nullptr) return true;
+  sent.group->result.replayed = true;
   const std::string_view asked = std::string_view(call_.groups_).substr(sent.at + kGroupBytes);
   for (uint32_t i = 0; i < sent.count; ++i) {
     core::Operation& operation = *call_.operations_[sent.first + i];
@@ -316,8 +320,6 @@ bool ReplyReader::ReadReplay(Sent& sent) {
       operation.charge = ChargeAt(&rows[j * kRowBytes + sizeof name + 1]);
     }
   }
-  Decided(sent, GroupState::kDecided);
-  sent.group->result.replayed = true;
   return true;
 }
 

@@ -89,6 +89,8 @@ class ScriptCall {
     engine::Group* group = nullptr;
     uint64_t tag = 0;
     Answer answer = Answer::kNone;
+    GroupState state = GroupState::kUnavailable;  // as in group.result, which an undo has not
+    uint32_t dropped = 0;  // undo: charges that met a newer version, and so do not come back
     bool charged = false;  // something was charged that TakeBack can take back
     bool id_kept = false;  // under its request id
     bool undo = false;     // made by AddUndo
