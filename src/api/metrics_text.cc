@@ -1,56 +1,12 @@
 #include "api/metrics_text.h"
 
-#include <initializer_list>
 #include <utility>
 
+#include "api/metrics_writer.h"
 #include "base/bytes.h"
 
 namespace penstock::api {
 namespace {
-
-using Label = std::pair<std::string_view, std::string_view>;
-
-void AppendEscaped(std::string& out, std::string_view value) {
-  for (const char c : value) {
-    if (c == '\\' || c == '"') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += c;
-    }
-  }
-}
-
-void Head(std::string& out, std::string_view name, std::string_view type, std::string_view help) {
-  out.append("# HELP ").append(name).append(" ").append(help).append("\n");
-  out.append("# TYPE ").append(name).append(" ").append(type).append("\n");
-}
-
-void Series(std::string& out, std::string_view name, std::initializer_list<Label> labels) {
-  out += name;
-  char separator = '{';
-  for (const auto& [label, value] : labels) {
-    out += separator;
-    out.append(label).append("=\"");
-    AppendEscaped(out, value);
-    out += '"';
-    separator = ',';
-  }
-  if (labels.size() > 0) out += '}';
-  out += ' ';
-}
-
-void Sample(std::string& out, std::string_view name, std::initializer_list<Label> labels, uint64_t value) {
-  Series(out, name, labels);
-  AppendInt(out, static_cast<int64_t>(value));
-  out += '\n';
-}
-
-void Single(std::string& out, std::string_view name, std::string_view type, std::string_view help,
-            uint64_t value) {
-  Head(out, name, type, help);
-  Sample(out, name, {}, value);
-}
 
 // Microseconds as a decimal number of seconds, exactly.
 void AppendSeconds(std::string& out, uint64_t us) {

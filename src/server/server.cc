@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "api/metrics_text.h"
+#include "api/redis_metrics.h"
 #include "base/log.h"
 #include "engine/memory/memory_engine.h"
+#include "engine/redis/redis_engine.h"
 #include "server/settings.h"
 
 namespace penstock::server {
@@ -293,6 +295,9 @@ void Server::AppendMetrics(std::string& out) const {
                            .reloads_failed = reloads_failed_,
                            .snapshot_failures = snapshot_failures_,
                            .last_snapshot_s = last_snapshot_s_});
+  if (const engine::redis::RedisEngine* const redis = engines_->set().redis(); redis != nullptr) {
+    api::AppendRedisMetrics(out, redis->book(), redis->topology_counters(), redis->counters());
+  }
 }
 
 }  // namespace penstock::server

@@ -35,6 +35,8 @@ class EngineSet {
   engine::Engine& engine();
   // Decisions take a round trip, and so have a deadline.
   bool remote() const { return redis_ != nullptr; }
+  // Null where there is none.
+  const engine::redis::RedisEngine* redis() const { return redis_.get(); }
   engine::MemoryEngine& memory() { return *memory_; }
   // A new, empty one in the place of a memory engine whose snapshot could only be read in part. Before it was used.
   void ReplaceMemory(const EngineSettings& settings, const Clock& clock);

@@ -40,8 +40,11 @@ class RedisEngine final : public Engine {
   const Clock& clock() const { return clock_; }
   std::span<const Script> scripts() const { return scripts_; }
   Counters& counters() { return counters_; }
+  const Counters& counters() const { return counters_; }
   LinkBook& book() { return book_; }
+  const LinkBook& book() const { return book_; }
   TopologyCounters& topology_counters() { return topology_counters_; }
+  const TopologyCounters& topology_counters() const { return topology_counters_; }
   std::atomic<int>& usable_links() { return usable_links_; }
 
  private:
