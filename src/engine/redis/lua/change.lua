@@ -35,7 +35,8 @@ end
 -- What is told of changed operations: how it went, the charge as it stands, the bucket as it is now.
 local function changes_of(operations)
   local out = {'D'}
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     local flags, limit, charge = 0, o.limit, o.charge
     if o.skipped then flags = 1 end
     if o.left_alone then flags = flags + 2 end
@@ -57,7 +58,8 @@ end
 
 -- The caller knows older parameters than a bucket (which an undo may), or not the calendar windows of now.
 local function out_of_date(operations, is_undo)
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     if is_stale(o) and not is_undo then return 'S' end
     if is_outside(o.limit) then return 'C' end
   end
@@ -76,13 +78,14 @@ local function settle(group, operations)
     rows[i] = {name = name, took = took == 1, charge = charge}
     if not rows[name] then rows[name] = rows[i] end
   end
-  for _, o in ipairs(operations) do known = known or rows[o.name] end
+  for i = 1, #operations do known = known or rows[operations[i].name] end
   if not known then return 'U' end
   local answer, problem = look_at_all(operations)
   if answer then return answer, problem end
   answer = out_of_date(operations, false)
   if answer then return answer end
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     local row = rows[o.name]
     o.skipped = not row
     -- A shadow limit that had no room took no part.
@@ -115,7 +118,7 @@ local function adjust_all(group, operations)
   if answer then return answer, problem end
   answer = out_of_date(operations, group.undo)
   if answer then return answer end
-  for _, o in ipairs(operations) do adjust(o, o.charge, o.cost) end
+  for i = 1, #operations do adjust(operations[i], operations[i].charge, operations[i].cost) end
   answer, problem = store_all(operations)
   if answer then return answer, problem end
   if group.id > 0 then
@@ -125,10 +128,11 @@ local function adjust_all(group, operations)
   return changes_of(operations)
 end
 
-local function reset(operations)
+local function reset(_, operations)
   local answer, problem = look_at_all(operations)
   if answer then return answer, problem end
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     if o.found then
       local reply = pcall('DEL', KEYS[o.key])
       if type(reply) == 'table' then return 'E', reply end
@@ -138,3 +142,5 @@ local function reset(operations)
   end
   return 'D'
 end
+
+return {settle, reset, adjust_all}

@@ -3,7 +3,8 @@
 -- What a partial request asks of a limit: the smallest of the costs and of what is there over the unit, at least 1.
 local function partial_cost(operations, asker)
   local cost = asker.cost
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     if o.unit == asker.unit and o.cost > 0 and not o.shadow then
       cost = math.min(cost, o.cost)
       if o.limit.finite then cost = math.min(cost, o.rule.available(o, o.limit)) end
@@ -33,7 +34,8 @@ end
 -- What is told of each operation's bucket as it was found. Before anything is spent.
 local function pieces_of(operations)
   local pieces = {}
-  for i, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     if not o.limit.finite then
       pieces[i] = ''
     elseif not o.stored then
@@ -50,17 +52,21 @@ end
 local function check(group, operations)
   local answer, problem = look_at_all(operations)
   if answer then return answer, problem end
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     if is_stale(o) then return 'S' end
   end
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     if o.limit.finite and is_outside(o.limit) then return 'C' end
   end
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     if o.limit.finite then open(o) end
   end
   local allowed = not group.dry
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     o.asked = o.cost
     if group.partial and not group.force and o.cost > 0 then o.asked = partial_cost(operations, o) end
     o.allowed = passes(o, o.asked, group)
@@ -68,7 +74,8 @@ local function check(group, operations)
   end
   local pieces = pieces_of(operations)
   local charged = false
-  for i, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     if allowed and o.allowed and o.limit.finite then
       spend(o, o.asked)
       if o.charged < 0 and o.rule.summary_of_refund then pieces[i] = o.rule.summary_of_refund(o, pieces[i]) end

@@ -1,6 +1,6 @@
 # cmake -DOUT=script_texts.cc -P compose.cmake: puts the scripts together. Each is the text of its files, one after the
 # other, so that the rules of an algorithm stand in one file and are part of its plain script and of `group`. In `group`
-# they are the body of a function, which only calls that have such a limit run.
+# they are the body of a function, which only calls that have such a limit run; so is what changes charges.
 cmake_minimum_required(VERSION 3.25)
 
 function(add_text variable)
@@ -25,6 +25,10 @@ foreach(algorithm ${algorithms})
   add_text(script ${algorithm} group_${algorithm})
   string(APPEND script "end\n")
 endforeach()
-add_text(script operation request_id check change group)
+add_text(script operation request_id check)
+string(APPEND script "local function change_rules()\n")
+add_text(script change)
+string(APPEND script "end\n")
+add_text(script group)
 string(APPEND out "{\"group\", R\"lua(${script})lua\"},\n};\n\n}  // namespace penstock::engine::redis\n")
 file(WRITE ${OUT} "${out}")

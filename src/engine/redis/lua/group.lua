@@ -4,6 +4,8 @@ local function has(flags, flag)
   return floor(flags / flag) % 2 == 1
 end
 
+local changes  -- what change.lua makes, once it is needed
+
 local function decide(mode, group, operations)
   if mode == 0 and group.id > 0 then
     local record, strange_record = record_of(group.id)
@@ -13,18 +15,18 @@ local function decide(mode, group, operations)
   end
   if late then return 'L' end
   if mode == 0 then return check(group, operations) end
-  if mode == 1 then return settle(group, operations) end
-  if mode == 2 then return reset(operations) end
-  return adjust_all(group, operations)
+  changes = changes or change_rules()
+  return changes[mode](group, operations)
 end
 
 local out, at = {pack('<d', now)}, 1
 while at < #groups do
-  local group, operations = {bytes = sub(groups, at, at + 29)}, {}
-  local mode, flags, count
-  mode, flags, count, group.id, group.max_wait, group.keep, group.fingerprint, at = read('<BBHHddc8', groups, at)
-  group.force, group.partial, group.dry = has(flags, 1), has(flags, 2), has(flags, 4)
-  group.unless_replayed, group.undo = has(flags, 8), has(flags, 16)
+  local mode, flags, count, id, max_wait, keep_for, fingerprint, next_at = read('<BBHHddc8', groups, at)
+  local group = {id = id, max_wait = max_wait, keep = keep_for, fingerprint = fingerprint, force = has(flags, 1),
+                 partial = has(flags, 2), dry = has(flags, 4), unless_replayed = has(flags, 8), undo = has(flags, 16),
+                 bytes = sub(groups, at, at + 29)}
+  local operations = {}
+  at = next_at
   for i = 1, count do operations[i], at = operation_at(at, mode == 3) end
   local answer, problem = decide(mode, group, operations)
   if answer == 'E' then

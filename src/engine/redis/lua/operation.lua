@@ -15,37 +15,37 @@ local function rule_of(algorithm)
   return rule
 end
 
+-- Tables here are made with all their fields at once: one that grows is made anew for every doubling.
 local function limit_of(number)
   local limit = limit_at[number]
   if limit then return limit end
-  limit = {}
-  local at = number * 76 + 1
-  local rate
-  limit.head, limit.kind, rate, limit.version, limit.a, limit.b, limit.tick, limit.capacity, limit.previous,
-    limit.current, limit.next_edge, limit.end_of_next = read('<HBBddddddddd', limits, at)
-  limit.bytes = sub(limits, at, at + 75)
-  limit.algorithm = floor(limit.head / 256) % 16
-  limit.finite, limit.unlimited = rate == 0, rate == 2
-  limit.rule = rule_of(limit.algorithm)
+  local from = number * 76 + 1
+  local head, kind, rate, version, a, b, tick, capacity, previous, current, next_edge, end_of_next =
+    read('<HBBddddddddd', limits, from)
+  local algorithm = floor(head / 256) % 16
+  limit = {head = head, kind = kind, version = version, a = a, b = b, tick = tick, capacity = capacity,
+           previous = previous, current = current, next_edge = next_edge, end_of_next = end_of_next,
+           algorithm = algorithm, finite = rate == 0, unlimited = rate == 2, rule = rule_of(algorithm),
+           bytes = sub(limits, from, from + 75)}
   limit_at[number] = limit
   return limit
 end
 
--- The operation at `at`, and where the next one is. `charged` says that a charge stands with it.
-local function operation_at(at, charged)
-  local o = {write = false, saturated = false, charged = 0, at = 0, window = 0, debt_before = 0}
-  local number, flags
-  o.from = at
-  o.key, number, o.unit, flags, o.cost, o.name, at = read('<HHBBdc8', groups, at)
-  o.limit = limit_of(number)
-  o.rule = o.limit.rule
-  o.shadow = flags % 2 == 1
+-- The operation at `from`, and where the next one is. `charged` says that a charge stands with it.
+local function operation_at(from, charged)
+  local key, number, unit, flags, cost, name, at = read('<HHBBdc8', groups, from)
+  local limit, charge = limit_of(number), false
   if charged then
-    local charge = {}
-    charge.at, charge.window, charge.debt_before, charge.cost, charge.version, at = read('<ddddd', groups, at)
-    o.charge = charge
+    local instant, window, debt_before, taken, version
+    instant, window, debt_before, taken, version, at = read('<ddddd', groups, at)
+    charge = {at = instant, window = window, debt_before = debt_before, cost = taken, version = version}
   end
-  return o, at
+  return {from = from, key = key, limit = limit, rule = limit.rule, unit = unit, shadow = flags % 2 == 1, cost = cost,
+          name = name, asked = cost, allowed = false,
+          found = false, stored = false, seen = 0,  -- the bucket: its value, that taken apart, its version as it counts
+          stamp = 0, value = 0, before = 0, log = '', first = 1, write = false, saturated = false,  -- and as it becomes
+          charged = 0, at = 0, window = 0, debt_before = 0,  -- what is charged, as core::Charge
+          charge = charge, skipped = false, left_alone = false}, at
 end
 
 -- What of a value is ours and known: nil, or the answer for its group.
@@ -59,7 +59,7 @@ end
 -- Looks the operation's bucket up. Nil, or the answer for its group, and perhaps an error that ends the call.
 local function look(o)
   local limit, value = o.limit, found[o.key]
-  o.stored, o.found = nil, value
+  o.stored, o.found = false, value
   if not value then
     if is_absent[o.key] then return nil end
     local reply = pcall('GET', KEYS[o.key])
@@ -72,20 +72,22 @@ local function look(o)
   end
   local answer = strange(value, limit.algorithm)
   if answer then return answer end
-  local p = {kind = limit.kind, current = limit.current, next_edge = limit.next_edge, end_of_next = limit.end_of_next}
-  p.tick = ticks[floor(byte(value, 2) / 16)]
+  local p = {head = 0, version = 0, a = 0, b = limit.b, tick = ticks[floor(byte(value, 2) / 16)], stamp = 0, value = 0,
+             before = 0, log = '', kind = limit.kind, current = limit.current, next_edge = limit.next_edge,
+             end_of_next = limit.end_of_next}
   o.stored = p
   if not p.tick or not o.rule.load(o, value) then return 'X' end
   -- Written under other parameters of the same registration (an override came or went): as a version older.
   o.seen = p.version
-  if o.seen == limit.version and o.seen > 0 and (p.head ~= limit.head or p.a ~= limit.a or p.b ~= nil and p.b ~= limit.b) then
+  if o.seen == limit.version and o.seen > 0 and (p.head ~= limit.head or p.a ~= limit.a or p.b ~= limit.b) then
     o.seen = o.seen - 1
   end
   return nil
 end
 
 local function look_at_all(operations)
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     local answer, problem = look(o)
     if answer then return answer, problem end
   end
@@ -113,7 +115,8 @@ end
 
 -- Stores what is to be written. Nil, or the answer for the group (then nothing was stored), and perhaps an error.
 local function store_all(operations)
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     if o.write then
       local value = o.rule.encode(o, o.limit)
       local answer, problem = store(KEYS[o.key], value, found[o.key], o.rule.idle_at(o, o.limit))

@@ -57,16 +57,18 @@ end
 -- Keeps the answer to a group that was charged. `pieces` are what was told of each operation's bucket.
 local function keep_answer(group, operations, pieces)
   local parts = {head_of(now + group.keep, group.fingerprint, false, #operations)}
-  for _, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     local charge = {at = o.at, window = o.window, debt_before = o.debt_before, cost = o.charged, version = o.limit.version}
     if o.charged == 0 then
       -- Asked for nothing (a budget that is settled later): the place where the rest will be charged.
-      charge.at, charge.window, charge.debt_before = now, o.stamp or 0, o.value or 0
+      charge.at, charge.window, charge.debt_before = now, o.stamp, o.value
     end
     parts[#parts + 1] = row_of(o.name, o.allowed, charge)
   end
   parts[#parts + 1] = pack('<d', now) .. group.bytes
-  for i, o in ipairs(operations) do
+  for i = 1, #operations do
+    local o = operations[i]
     parts[#parts + 1] = sub(groups, o.from, o.from + 21) .. o.limit.bytes .. pieces[i]
   end
   return keep(group.id, now + group.keep, table.concat(parts))
