@@ -1,5 +1,6 @@
 #include "api/metrics_text.h"
 
+#include <array>
 #include <utility>
 
 #include "api/metrics_writer.h"
@@ -74,7 +75,8 @@ void AppendTotals(std::string& out, const service::TotalCounts& totals) {
          totals.ad_hoc_compiled);
 }
 
-void AppendEngine(std::string& out, const MetricsInput& input) {
+void AppendEngine(std::string& out, const MetricsInput& input,
+                  const std::array<uint64_t, service::kReasons>& degraded) {
   const engine::EngineStats& e = input.engine;
   Single(out, "penstock_keys", "gauge", "Buckets in use.", e.keys);
   Single(out, "penstock_keys_max", "gauge", "Buckets that may be in use at a time.", e.max_keys);
@@ -87,6 +89,40 @@ void AppendEngine(std::string& out, const MetricsInput& input) {
   Head(out, kErrors, "counter", "Decisions that the engine could not take.");
   Sample(out, kErrors, {{"engine", input.engine_name}, {"reason", "full"}}, e.refused_full);
   Sample(out, kErrors, {{"engine", input.engine_name}, {"reason", "stale"}}, e.stale);
+  for (const Reason reason :
+       {Reason::kTimeout, Reason::kEngineDown, Reason::kOverload, Reason::kShuttingDown}) {
+    Sample(out, kErrors, {{"engine", input.engine_name}, {"reason", ToString(reason)}},
+           degraded[static_cast<size_t>(reason)]);
+  }
+}
+
+void AppendDegraded(std::string& out, const std::array<uint64_t, service::kReasons>& degraded) {
+  constexpr std::string_view kName = "penstock_degraded_total";
+  Head(out, kName, "counter", "Checks answered, in part at least, without the engine, by the reason why.");
+  for (size_t i = 0; i < degraded.size(); ++i) {
+    const auto reason = static_cast<Reason>(i);
+    if (reason != Reason::kNone) Sample(out, kName, {{"reason", ToString(reason)}}, degraded[i]);
+  }
+}
+
+void AppendFailover(std::string& out, const service::FailoverStats& stats) {
+  Single(out, "penstock_local_decisions_total", "counter",
+         "Requests decided under this node's share because the engine could not be asked.",
+         stats.local_decisions);
+  Single(out, "penstock_local_refusals_total", "counter",
+         "Requests that no share could decide: the fleet is not known, the share is 0, or no room.",
+         stats.without_share);
+  Single(out, "penstock_local_buckets", "gauge",
+         "Buckets decided without the engine of which it has not been told all.", stats.local_buckets);
+  Single(out, "penstock_reconciled_total", "counter",
+         "Units used without the engine that it has been told of.", stats.reported_units);
+  Single(out, "penstock_reconciliation_lost_total", "counter",
+         "Units used without the engine that it could not be told of.", stats.lost_units);
+  Single(out, "penstock_reconciliation_retries_total", "counter",
+         "Reports to the engine that failed and are made again.", stats.failed_reports);
+  Single(out, "penstock_fleet_nodes", "gauge",
+         "Nodes that share a limit while the engine does not answer; 0: not known, such limits deny.",
+         stats.fleet.known ? stats.fleet.nodes : 0);
 }
 
 void AppendLatency(std::string& out, std::span<const ProtocolMetrics> protocols) {
@@ -137,8 +173,11 @@ void AppendConnections(std::string& out, std::span<const ProtocolMetrics> protoc
 
 void AppendMetrics(std::string& out, const MetricsInput& input) {
   AppendDecisions(out, input.decisions);
-  AppendTotals(out, input.decisions.Totals());
-  AppendEngine(out, input);
+  const service::TotalCounts totals = input.decisions.Totals();
+  AppendTotals(out, totals);
+  AppendEngine(out, input, totals.degraded);
+  AppendDegraded(out, totals.degraded);
+  if (input.failover != nullptr) AppendFailover(out, *input.failover);
   AppendLatency(out, input.protocols);
   AppendConnections(out, input.protocols);
   Single(out, "penstock_policy_version", "gauge", "Policies published since the start.",

@@ -10,6 +10,7 @@
 
 #include "base/histogram.h"
 #include "engine/engine.h"
+#include "service/failover/node.h"
 #include "service/metrics.h"
 
 namespace penstock::api {
@@ -34,6 +35,8 @@ struct MetricsInput {
   uint64_t reloads_failed = 0;
   uint64_t snapshot_failures = 0;
   uint64_t last_snapshot_s = 0;  // unix time of the last one written; 0: none
+  // Of what stands in for an engine that does not answer; null where nothing does.
+  const service::FailoverStats* failover = nullptr;
 };
 
 void AppendMetrics(std::string& out, const MetricsInput& input);

@@ -27,6 +27,44 @@ TEST(MetricsText, HistogramBucketsAreCumulativeAndExact) {
   EXPECT_TRUE(has("penstock_connections{protocol=\"http\"} 3\n")) << out;
 }
 
+TEST(MetricsText, WhatIsDoneWithoutTheEngineIsShown) {
+  service::Metrics metrics;
+  service::LoopCounters& loop = metrics.AddLoop();
+  loop.totals.degraded[static_cast<size_t>(Reason::kTimeout)].Add(3);
+  service::FailoverStats failover{.local_decisions = 1,
+                                  .without_share = 2,
+                                  .local_buckets = 3,
+                                  .reported_units = 4,
+                                  .lost_units = 5,
+                                  .failed_reports = 6,
+                                  .fleet = {7, 0, true}};
+  MetricsInput input{.decisions = metrics, .engine_name = "redis", .engine = {}, .protocols = {}};
+  std::string out;
+  AppendMetrics(out, input);
+  EXPECT_EQ(out.find("penstock_fleet_nodes"), std::string::npos) << out;
+  input.failover = &failover;
+  out.clear();
+  AppendMetrics(out, input);
+  for (const std::string_view line : {
+           "penstock_degraded_total{reason=\"timeout\"} 3\n",
+           "penstock_degraded_total{reason=\"engine_down\"} 0\n",
+           "penstock_engine_errors_total{engine=\"redis\",reason=\"timeout\"} 3\n",
+           "penstock_local_decisions_total 1\n",
+           "penstock_local_refusals_total 2\n",
+           "penstock_local_buckets 3\n",
+           "penstock_reconciled_total 4\n",
+           "penstock_reconciliation_lost_total 5\n",
+           "penstock_reconciliation_retries_total 6\n",
+           "penstock_fleet_nodes 7\n",
+       }) {
+    EXPECT_NE(out.find(line), std::string::npos) << line << out;
+  }
+  failover.fleet.known = false;
+  out.clear();
+  AppendMetrics(out, input);
+  EXPECT_NE(out.find("penstock_fleet_nodes 0\n"), std::string::npos) << out;
+}
+
 TEST(MetricsText, WhatListenersAndLoopsCountIsShown) {
   ProtocolMetrics resp;
   resp.protocol = "resp";

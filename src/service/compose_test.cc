@@ -69,6 +69,7 @@ class Composer {
     input.infos = infos_.data();
     input.on_full = on_full_;
     input.partial = partial_;
+    input.counters = counters_;
     Decision decision;
     service::Compose(input, decision);
     return decision;
@@ -76,6 +77,7 @@ class Composer {
   engine::GroupResult result_;
   OnFull on_full_ = OnFull::kDeny;
   bool partial_ = false;
+  LoopCounters* counters_ = nullptr;
   std::vector<core::Operation> operations_;
 
  private:
@@ -224,6 +226,50 @@ TEST(Unavailable, AShadowLimitsFailureChangesNothing) {
   EXPECT_TRUE(decision.allowed);
   EXPECT_FALSE(decision.degraded);
   EXPECT_EQ(decision.outcome, Outcome::kAllowed);
+}
+
+TEST(Unavailable, WhatAStandInDecidedIsDegradedAndTheRestFollowsItsOwnRule) {
+  const auto compose = [](const std::vector<Part>& parts) {
+    Composer composer(parts);
+    composer.result_.degraded = true;
+    composer.result_.reason = Reason::kTimeout;
+    return composer.Compose();
+  };
+  const Part local = Allowed("local", 5, 4);
+  Decision decision = compose({local});
+  EXPECT_TRUE(decision.allowed);
+  EXPECT_TRUE(decision.degraded);
+  EXPECT_TRUE(decision.limits[0].degraded);
+  EXPECT_EQ(decision.outcome, Outcome::kAllowed);
+  EXPECT_EQ(decision.reason, Reason::kTimeout);
+  EXPECT_EQ(decision.remaining, 4);
+  const Part refused = Denied("local", 5, 0, 70);
+  decision = compose({refused, Unasked("allow", core::OnFailure::kAllow)});
+  EXPECT_FALSE(decision.allowed);
+  EXPECT_EQ(decision.outcome, Outcome::kDenied);
+  EXPECT_EQ(decision.retry_after, microseconds(70));
+  decision = compose({local, Unasked("allow", core::OnFailure::kAllow)});
+  EXPECT_TRUE(decision.allowed);
+  EXPECT_EQ(decision.outcome, Outcome::kUnavailable);
+  decision = compose({local, Unasked("deny", core::OnFailure::kDeny)});
+  EXPECT_FALSE(decision.allowed);
+  EXPECT_EQ(decision.outcome, Outcome::kUnavailable);
+  // Its share is smaller than the cost.
+  EXPECT_FALSE(compose({Unasked("local", core::OnFailure::kLocal)}).allowed);
+}
+
+TEST(Unavailable, ADegradedAnswerIsCountedByItsReason) {
+  LoopCounters counters;
+  const std::vector<Part> parts = {Allowed("local", 5, 4)};
+  Composer composer(parts);
+  composer.counters_ = &counters;
+  composer.Compose();
+  composer.result_.degraded = true;
+  composer.result_.reason = Reason::kEngineDown;
+  composer.Compose();
+  EXPECT_EQ(counters.totals.degraded[static_cast<size_t>(Reason::kEngineDown)].value(), 1u);
+  EXPECT_EQ(counters.At(0).outcomes[0].value(), 1u);
+  EXPECT_EQ(counters.At(0).degraded[0].value(), 1u);
 }
 
 TEST(Compose, TakenIsToldAUnit) {

@@ -15,8 +15,8 @@ struct Script {
   std::string sha1;  // 40 hexadecimal digits: what EVALSHA calls it by
 };
 
-// The plain ones stand as core::Algorithm does.
-enum class ScriptKind : uint8_t { kTokenBucket, kFixedWindow, kSlidingWindow, kSlidingLog, kGroup };
+// The plain ones stand as core::Algorithm does. kFleet decides nothing: it is a node's heartbeat (fleet.h).
+enum class ScriptKind : uint8_t { kTokenBucket, kFixedWindow, kSlidingWindow, kSlidingLog, kGroup, kFleet };
 
 // Every script of this build, in the order of ScriptKind; the same objects for the life of the process.
 std::span<const Script> Scripts();

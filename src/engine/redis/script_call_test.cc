@@ -282,8 +282,9 @@ TEST_F(ScriptCallTest, AnErrorFillsNothingAndGarbageIsNeverBelieved) {
 }
 
 TEST(Scripts, EachHasItsNameAndAPreludeStandsBeforeAll) {
-  ASSERT_EQ(Scripts().size(), 5u);
+  ASSERT_EQ(Scripts().size(), 6u);
   EXPECT_EQ(Scripts()[static_cast<size_t>(ScriptKind::kGroup)].name, "group");
+  EXPECT_EQ(Scripts()[static_cast<size_t>(ScriptKind::kFleet)].name, "fleet");
   EXPECT_EQ(Scripts()[0].name, "token_bucket");
   EXPECT_EQ(Scripts()[0].sha1.size(), 40u);
   const std::vector<Script> moved = ScriptsWith("local x ");
