@@ -2,6 +2,7 @@
 // server read-only; and undo. That their decisions are core's is for the differential test.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -170,9 +171,9 @@ TEST_F(ScriptsTest, WithoutMemoryNothingIsCharged) {
     Add(*bucket_, "old", 1, by_group);
     Add(*bucket_, "new", 1, by_group);
     Add(*bucket_, "new", 11, by_group);  // needs no memory
+    Add(*bucket_, "new", 1, by_group);
     ASSERT_TRUE(Send());
-    EXPECT_EQ(call_.sent()[0].answer, Answer::kFull);
-    EXPECT_EQ(call_.sent()[1].answer, Answer::kFull);
+    for (const int i : {0, 1, 3}) EXPECT_EQ(call_.sent()[i].answer, Answer::kFull);
     EXPECT_EQ(batch_.groups()[0].result.reason, Reason::kFull);
     EXPECT_EQ(call_.sent()[2].answer, Answer::kDecided);
     EXPECT_EQ(batch_.operations()[2].verdict.outcome, Outcome::kNever);
@@ -210,6 +211,30 @@ TEST_F(ScriptsTest, AKeyLivesUntilItsBucketIsIdleAndAtLeastTwoSeconds) {
   EXPECT_LE(life("log"), 10'000);
   EXPECT_LE(life("window"), 20'000);
   EXPECT_GT(life("window"), 9'000);
+}
+
+TEST_F(ScriptsTest, ABucketThatManyAskForInOneCallIsWrittenTwice) {
+  client_.Must("SET", "clock", int64_t{1'800'000'000'000'000});
+  for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kFixedWindow,
+                                    Algorithm::kSlidingWindow, Algorithm::kSlidingLog}) {
+    const auto limit = MakeLimit(algorithm);
+    client_.Must("DEL", "k", "other");
+    client_.Must("CONFIG", "RESETSTAT");
+    Begin();
+    for (int i = 0; i < 20; ++i) Add(*limit, i == 4 ? "other" : "k", 1);
+    ASSERT_TRUE(Send());
+    for (int i = 0, left = 10; i < 20; ++i) {
+      ASSERT_EQ(call_.sent()[i].answer, Answer::kDecided);
+      const core::Verdict& verdict = batch_.operations()[i].verdict;
+      if (i != 4) left = std::max(0, left - 1);
+      EXPECT_EQ(verdict.remaining, i == 4 ? 9 : left);
+      EXPECT_EQ(verdict.outcome, i < 11 ? Outcome::kAllowed : Outcome::kDenied);
+    }
+    EXPECT_NE(client_.Must("INFO", "commandstats").text.find("cmdstat_set:calls=3,"), std::string::npos);
+    ASSERT_EQ(Ask(*limit, "k", 0), Answer::kDecided);
+    EXPECT_EQ(batch_.operations()[0].verdict.remaining, 0);
+    EXPECT_GT(client_.Must("PTTL", "k").integer, 2'000);
+  }
 }
 
 TEST_F(ScriptsTest, AnUndoGivesBackWhatHasNotDrained) {

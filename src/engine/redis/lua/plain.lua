@@ -11,3 +11,18 @@ else
 end
 local out, n = {pack('<d', now)}, 1
 local last  -- the limit at hand: most calls have few, so its numbers are read when it changes
+
+-- Where a bucket is asked for more than once its first charge is stored at once, which shows whether that can be done,
+-- and of the others the last, at the end.
+local store_now, pending, idle = store, nil, nil
+if count > #KEYS then
+  pending, idle = {}, {}
+  store = function(key, value, was, idle_at)
+    if pending[key] == nil then
+      local refused, problem = store_now(key, value, was, idle_at)
+      if not refused then pending[key] = false end
+      return refused, problem
+    end
+    pending[key], idle[key] = value, idle_at
+  end
+end

@@ -39,4 +39,3 @@ for i = 1, count do
     out[n] = piece
   end
 end
-return table.concat(out)

@@ -31,4 +31,3 @@ for i = 1, count do
     out[n] = value or '\0'
   end
 end
-return table.concat(out)
