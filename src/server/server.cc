@@ -12,6 +12,7 @@
 #include "engine/memory/memory_engine.h"
 #include "engine/redis/redis_engine.h"
 #include "server/settings.h"
+#include "service/failover/failover_engine.h"
 
 namespace penstock::server {
 namespace {
@@ -217,6 +218,7 @@ void Server::Tick() {
     if (watcher_->TakeDue(now)) ReloadPolicy();
   }
   if (tls_ && tls_->FilesChanged()) ReloadCertificates();
+  if (const std::string news = engines_->set().TakeNews(); !news.empty()) Log(LogLevel::kWarning, news);
   if (engines_->has_snapshot() && clock_.Steady() >= next_snapshot_) {
     SaveSnapshot();
     next_snapshot_ = clock_.Steady() + engine_options_.snapshot->every;
@@ -262,7 +264,7 @@ bool Server::Ready(std::string& reason) const {
     return false;
   }
   if (!engines_->engine().ready()) {
-    reason = "the engine does not answer";
+    reason = "the engine does not answer, and this node has no share to decide by";
     return false;
   }
   return true;
@@ -286,6 +288,9 @@ void Server::AppendMetrics(std::string& out) const {
     worker->http_latency().AddTo(protocols[0].latency);
     worker->resp_latency().AddTo(protocols[1].latency);
   }
+  service::FailoverStats failover;
+  const service::FailoverEngine* const stand_in = engines_->set().failover();
+  if (stand_in != nullptr) failover = stand_in->failover_stats();
   api::AppendMetrics(out, {.decisions = metrics_,
                            .engine_name = engines_->engine().name(),
                            .engine = engines_->engine().stats(),
@@ -294,7 +299,8 @@ void Server::AppendMetrics(std::string& out) const {
                            .reloads_ok = reloads_ok_,
                            .reloads_failed = reloads_failed_,
                            .snapshot_failures = snapshot_failures_,
-                           .last_snapshot_s = last_snapshot_s_});
+                           .last_snapshot_s = last_snapshot_s_,
+                           .failover = stand_in != nullptr ? &failover : nullptr});
   if (const engine::redis::RedisEngine* const redis = engines_->set().redis(); redis != nullptr) {
     api::AppendRedisMetrics(out, redis->book(), redis->topology_counters(), redis->counters());
   }

@@ -12,12 +12,15 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/memory/memory_engine.h"
+#include "service/failover/node.h"
 
 namespace penstock::engine::redis {
 class RedisEngine;
 }
 
 namespace penstock::service {
+
+class FailoverEngine;
 
 struct EngineSettings {
   std::string url = "memory:";
@@ -38,14 +41,21 @@ class EngineSet {
   // Null where there is none.
   const engine::redis::RedisEngine* redis() const { return redis_.get(); }
   engine::MemoryEngine& memory() { return *memory_; }
+  // Null where no store can fail.
+  const FailoverEngine* failover() const { return failover_.get(); }
+  // For the log: whether this node has begun or ceased to decide by itself since the last call; else empty.
+  std::string TakeNews();
   // A new, empty one in the place of a memory engine whose snapshot could only be read in part. Before it was used.
   void ReplaceMemory(const EngineSettings& settings, const Clock& clock);
 
  private:
   EngineSet() = default;
 
+  // The engine itself; or what stands in for the store, by the store's time as this node knows it.
+  std::unique_ptr<EngineClock> store_clock_;
   std::unique_ptr<engine::MemoryEngine> memory_;
   std::unique_ptr<engine::redis::RedisEngine> redis_;
+  std::unique_ptr<FailoverEngine> failover_;
 };
 
 }  // namespace penstock::service

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "engine/redis/asker.h"
+#include "engine/redis/fleet.h"
 #include "engine/redis/options.h"
 #include "engine/redis/script.h"
 #include "engine/redis/server_link.h"
@@ -41,6 +42,7 @@ class RedisEngine final : public Engine {
   std::span<const Script> scripts() const { return scripts_; }
   Counters& counters() { return counters_; }
   const Counters& counters() const { return counters_; }
+  FleetBook& fleet() { return fleet_; }
   LinkBook& book() { return book_; }
   const LinkBook& book() const { return book_; }
   TopologyCounters& topology_counters() { return topology_counters_; }
@@ -52,6 +54,7 @@ class RedisEngine final : public Engine {
   const std::vector<Script> scripts_;
   const Clock& clock_;
   Counters counters_;
+  FleetBook fleet_;
   LinkBook book_;
   TopologyCounters topology_counters_;
   std::atomic<int> usable_links_{0};

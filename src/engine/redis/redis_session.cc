@@ -29,9 +29,12 @@ RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
       timer_(parts.timer),
       self_(std::make_shared<RedisSession*>(this)),
       undo_(*this, parts.timer, engine.clock(), engine.counters()),
+      heart_(engine.fleet(), parts.timer, engine.clock(), engine.options().prefix,
+             engine.scripts()[static_cast<size_t>(ScriptKind::kFleet)]),
       topology_(OpenTopology(
           {*parts.dialer, parts.executor, parts.timer, engine.clock(), engine.scripts(), &engine.book()},
           engine.options(), &engine.topology_counters())) {
+  heart_.Start(*topology_);
   Beat();
 }
 
@@ -44,6 +47,7 @@ RedisSession::~RedisSession() {
 void RedisSession::Close() noexcept {
   if (std::exchange(closed_, true)) return;
   timer_.Cancel(beat_);
+  heart_.Stop();
   for (const Ticket& ticket : std::exchange(queue_, {})) Refuse(ticket, Reason::kShuttingDown);
   topology_.reset();  // what is in flight is done, its fate unknown
 }

@@ -17,6 +17,7 @@
 
 #include "engine/memory/registry.h"
 #include "engine/redis/asker.h"
+#include "engine/redis/fleet.h"
 #include "engine/redis/pending_call.h"
 #include "engine/redis/redis_engine.h"
 #include "engine/redis/spread_group.h"
@@ -88,6 +89,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   std::vector<std::unique_ptr<SpreadGroup>> spread_;
   UndoQueue undo_;
   Registry registry_{[this] { return EstimateNow(); }};
+  FleetBeat heart_;
   std::unique_ptr<Topology> topology_;  // the last: its links give back what they hold when they go
 
   // Room that is used again.

@@ -33,7 +33,8 @@ class FailoverEngine final : public engine::Engine {
   std::unique_ptr<engine::EngineSession> OpenLoop(const engine::LoopParts& parts) override;
   Result<void> CanHold(const core::LimitParams& params) const override { return remote_.CanHold(params); }
   bool CanHoldPermits() const override { return remote_.CanHoldPermits(); }
-  bool ready() const override { return remote_.ready(); }
+  // Someone can decide: the engine, or this node by its share.
+  bool ready() const override { return remote_.ready() || node_.fleet().known; }
   engine::EngineStats stats() const override { return remote_.stats(); }
 
   FailoverStats failover_stats() const { return node_.stats(); }
