@@ -1,6 +1,7 @@
 #include "redis/sentinel_set.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "redis/fixture_error.h"
 
@@ -88,27 +89,37 @@ RedisServer& SentinelSet::master() {
   return *found;
 }
 
-void SentinelSet::WaitReplaced(const RedisServer& old) {
-  WaitFor("a new master", [&] {
-    std::vector<std::string> named;
-    for (const auto& sentinel : sentinels_) {
-      if (!sentinel->running()) continue;
-      named.push_back(sentinel->Connect().Must("SENTINEL", "GET-MASTER-ADDR-BY-NAME", kName)[1].text);
-    }
-    if (named.empty() || named[0] == std::to_string(old.port())) return false;
-    if (std::ranges::any_of(named, [&](const std::string& other) { return other != named[0]; })) return false;
-    return std::ranges::any_of(servers_, [&](const auto& server) {
-      return std::to_string(server->port()) == named[0] && IsMaster(*server);
-    });
+bool SentinelSet::Replaced(const RedisServer& old) {
+  std::vector<std::string> named;
+  for (const auto& sentinel : sentinels_) {
+    if (!sentinel->running()) continue;
+    named.push_back(sentinel->Connect().Must("SENTINEL", "GET-MASTER-ADDR-BY-NAME", kName)[1].text);
+  }
+  if (named.empty() || named[0] == std::to_string(old.port())) return false;
+  if (std::ranges::any_of(named, [&](const std::string& other) { return other != named[0]; })) return false;
+  return std::ranges::any_of(servers_, [&](const auto& server) {
+    return std::to_string(server->port()) == named[0] && IsMaster(*server);
   });
+}
+
+void SentinelSet::WaitReplaced(const RedisServer& old) {
+  WaitFor("a new master", [&] { return Replaced(old); });
 }
 
 void SentinelSet::Failover() {
   const RedisServer& old = master();
-  // Refused while the last failover is young, or before the replicas' state is known.
-  WaitFor("a failover that begins",
-          [&] { return sentinels_[0]->Connect().Call("SENTINEL", "FAILOVER", kName).text == "OK"; });
-  WaitReplaced(old);
+  // Refused while the last failover is young, or before the replicas' state is known; and one that a busy machine let
+  // take too long is given up by the sentinels, and never begun again while the master lives.
+  constexpr auto kGivenUpAfter = std::chrono::seconds(5);
+  std::chrono::steady_clock::time_point begun{};
+  WaitFor("a new master", [&] {
+    if (Replaced(old)) return true;
+    if (std::chrono::steady_clock::now() - begun < kGivenUpAfter) return false;
+    if (sentinels_[0]->Connect().Call("SENTINEL", "FAILOVER", kName).text == "OK") {
+      begun = std::chrono::steady_clock::now();
+    }
+    return false;
+  });
 }
 
 RedisServer& SentinelSet::KillMaster() {

@@ -36,6 +36,8 @@ class SentinelSet {
   std::string Url() const;  // redis+sentinel://127.0.0.1:P1,127.0.0.1:P2,…/main
 
  private:
+  // Whether all living sentinels name one server other than `old`, and it is a master.
+  bool Replaced(const RedisServer& old);
   // Waits until all sentinels name a server other than `old`.
   void WaitReplaced(const RedisServer& old);
 

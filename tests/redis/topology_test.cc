@@ -369,6 +369,75 @@ TEST(TopologyOnRealServers, ClusterFollowsAMasterThatFreezes) {
   }
 }
 
+// --- Under the rules that docs/engines.md gives, beside those of the load itself ---
+
+void GiveUser(fixtures::RedisServer& server, const std::vector<std::string>& rules) {
+  std::vector<std::string> command = {"ACL", "SETUSER", "pen", "on", ">pw", "~*", "resetchannels", "-@all"};
+  command.insert(command.end(), rules.begin(), rules.end());
+  fixtures::RedisClient client = server.Connect();
+  ASSERT_FALSE(client.Run(command).is_error());
+}
+
+// What the link says first, and the load.
+std::vector<std::string> WithLoad(std::vector<std::string> rules) {
+  for (const char* rule : {"+hello", "+client|setname", "+time", "+ping", "+eval", "+incr"})
+    rules.emplace_back(rule);
+  return rules;
+}
+
+std::string As(const std::string& url, const std::string& options = "") {
+  const size_t host = url.find("://") + 3;
+  return url.substr(0, host) + "pen:pw@" + url.substr(host) + options;
+}
+
+TEST(TopologyOnRealServers, ClusterUnderTheDocumentedAcl) {
+  fixtures::Cluster cluster;
+  for (size_t i = 0; i < fixtures::Cluster::kNodes; ++i) {
+    GiveUser(cluster.node(i), WithLoad({"+cluster|slots", "+asking"}));
+  }
+  Load load(As(cluster.Url()), Thirds());
+  load.AwaitService();
+  const size_t from = cluster.Owner(100);
+  const size_t to = cluster.Owner(16'000);
+  cluster.BeginMigration(100, from, to);
+  cluster.MoveKeys(100, from, to, 100);
+  load.AwaitService();
+  EXPECT_GE(load.counters().asked.load(), 1u);
+  cluster.EndMigration(100, to);
+  load.AwaitService();
+  cluster.Failover(to);
+  load.AwaitService();
+  load.Stop();
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(load.Of(i).errors, 0) << load.Of(i).last_error;
+}
+
+TEST(TopologyOnRealServers, SentinelUnderTheDocumentedAcl) {
+  fixtures::SentinelSet set;
+  for (size_t i = 0; i < set.servers(); ++i) GiveUser(set.server(i), WithLoad({"+role"}));
+  for (size_t i = 0; i < set.sentinels(); ++i) {
+    GiveUser(set.sentinel(i),
+             {"+hello", "+sentinel|get-master-addr-by-name", "+subscribe", "&+switch-master"});
+  }
+  Load load(As(set.Url(), "?sentinel_user=pen&sentinel_password=pw"), {"x"});
+  load.AwaitService();
+  WaitFor("a subscription", [&] {
+    for (size_t i = 0; i < set.sentinels(); ++i) {
+      const std::string clients = set.sentinel(i).Connect().Must("CLIENT", "LIST").text;
+      for (size_t at = clients.find(" sub=1"); at != std::string::npos; at = clients.find(" sub=1", at + 1)) {
+        const size_t line = clients.rfind('\n', at) + 1;
+        if (clients.substr(line, clients.find('\n', at) - line).find("user=pen") != std::string::npos)
+          return true;
+      }
+    }
+    return false;
+  });
+  set.Failover();
+  load.AwaitService();
+  load.Stop();
+  EXPECT_EQ(load.Of(0).errors, 0) << load.Of(0).last_error;
+  EXPECT_EQ(load.counters().failed_refreshes.load(), 0u);
+}
+
 TEST(TopologyOnRealServers, AServerThatIsNoClusterIsNamed) {
   fixtures::RedisServer server;
   const std::string url = "redis+cluster://127.0.0.1:" + std::to_string(server.port());
