@@ -131,7 +131,7 @@ class Fleet:
         for _ in range(self.count):
             self.nodes.append(on_a_free_port(self.start_node, True, False))
         for node in self.nodes:
-            wait_for(lambda node=node: is_ready(node), f"{node.name} ready", self.processes)
+            wait_for(lambda node=node: get(node, "/readyz")[0] == 200, f"{node.name} ready", self.processes)
         self.service = on_a_free_port(self.start_service, SERVICE_PORT, 0)
 
     def start_redis(self, port):
@@ -204,14 +204,16 @@ def any_port():
         return probe.getsockname()[1]
 
 
-def is_ready(node):
+def get(node, path):
+    """(status, body); (0, "") where nobody answers."""
     connection = http.client.HTTPConnection(node.ready["http"], timeout=PATIENCE_S)
     with contextlib.closing(connection):
         try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
         except (OSError, http.client.HTTPException):
-            return False
+            return 0, ""
 
 
 def penstock_user():
@@ -278,6 +280,7 @@ class Check:
         self.ask(check_line(first, SPEND), allowed=True, remaining=9, degraded=False)
         self.ask(check_line(last, LOOK), allowed=True, remaining=9, degraded=False)
         self.ask(f"curl -s 'http://{self.fleet.service.ready['http']}/report?user=42'", left=8, degraded=False)
+        wait_for(self.all_know_the_fleet, "nodes that know how many they are", self.fleet.processes)
         print("Without Redis each node goes on with its share, and says so:", flush=True)
         self.run(f"kill -STOP {pid}")
         self.ask(check_line(first, SPEND), allowed=True, degraded=True)
@@ -285,6 +288,11 @@ class Check:
         print("When Redis is back, it is told what was spent meanwhile:", flush=True)
         wait_for(self.is_told, "the node to find Redis again", self.fleet.processes)
         self.ask(check_line(last, LOOK), remaining=7, degraded=False)
+
+    def all_know_the_fleet(self):
+        """By their heartbeats, which takes some seconds: before it no node may take a share."""
+        known = f"penstock_fleet_nodes {len(self.fleet.nodes)}"
+        return all(known in get(node, "/metrics")[1].splitlines() for node in self.fleet.nodes)
 
     def is_told(self):
         """Asked until so; the last question is shown."""
