@@ -74,6 +74,15 @@ Adjustments SeedOf(const core::LimitParams& share, const SeenUse& seen, uint32_t
   return plan;
 }
 
+void LocalUse::Change(const core::LimitParams& share, EngineTime now) {
+  if (share.algorithm == core::Algorithm::kTokenBucket && !core::TokenBucket::SameMeaning(params_, share)) {
+    const int64_t left = Drained(params_, known_.value, known_.stamp, now);
+    const int64_t tokens = core::CeilDiv(left, params_.unit_cost);
+    known_ = {.stamp = now, .value = core::BoundedProduct(tokens, share.unit_cost)};
+  }
+  params_ = share;
+}
+
 void LocalUse::Note(const core::LimitParams& share, const core::Charge& charge) {
   if (share.algorithm != core::Algorithm::kSlidingLog || charge.cost == 0) return;
   if (charge.cost < 0) {  // a refund takes from the newest
@@ -114,11 +123,7 @@ Adjustments LocalUse::Owed(const core::LimitParams& share, const core::BucketSta
   switch (share.algorithm) {
     case core::Algorithm::kTokenBucket: {
       const int64_t known = Drained(params_, known_.value, known_.stamp, state.stamp);
-      if (core::TokenBucket::SameMeaning(params_, share)) {
-        add({.at = state.stamp}, core::CeilDiv(std::max<int64_t>(0, state.value - known), share.unit_cost));
-      } else {
-        add({.at = state.stamp}, core::CeilDiv(state.value, share.unit_cost) - known / params_.unit_cost);
-      }
+      add({.at = state.stamp}, core::CeilDiv(std::max<int64_t>(0, state.value - known), share.unit_cost));
       break;
     }
     case core::Algorithm::kFixedWindow:
@@ -149,12 +154,13 @@ Adjustments LocalUse::Owed(const core::LimitParams& share, const core::BucketSta
 void LocalUse::Told(const core::LimitParams& share, const core::BucketState& state, const Adjustment& told) {
   switch (share.algorithm) {
     case core::Algorithm::kTokenBucket: {
-      const int64_t known = core::TokenBucket::SameMeaning(params_, share)
-                                ? Drained(params_, known_.value, known_.stamp, state.stamp)
-                                : state.value;
-      params_ = share;
-      const int64_t more = core::BoundedProduct(told.cost, share.unit_cost);
-      known_ = {.stamp = state.stamp, .value = std::min(state.value, known + more)};
+      const int64_t more = core::BoundedProduct(told.cost, params_.unit_cost);
+      if (core::TokenBucket::SameMeaning(params_, share)) {
+        const int64_t known = Drained(params_, known_.value, known_.stamp, state.stamp);
+        known_ = {.stamp = state.stamp, .value = std::min(state.value, known + more)};
+      } else {  // the share changed while the report was under way
+        known_.value += more;
+      }
       break;
     }
     case core::Algorithm::kFixedWindow:

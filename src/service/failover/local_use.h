@@ -43,6 +43,8 @@ class LocalUse {
     params_ = share;
     known_ = seed;
   }
+  // From now on the bucket is under another share: what is known of it is converted as its use will be.
+  void Change(const core::LimitParams& share, EngineTime now);
   // A local decision was taken. Needed for logs, whose runs nobody can read later.
   void Note(const core::LimitParams& share, const core::Charge& charge);
   // What the engine does not know yet, given the bucket's state now. At most two adjustments, the oldest first; for a

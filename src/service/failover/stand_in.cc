@@ -138,6 +138,7 @@ bool StandIn::Open(const engine::Batch& batch, Chosen& chosen) {
   }
   if (fresh || bucket->limit->version != limit.version || bucket->limit->params != limit.params ||
       bucket->share->nodes != chosen.share->nodes) {
+    if (!fresh) bucket->use.Change(chosen.share->limit.params, local_.EstimateNow());
     bucket->share = chosen.share;
     bucket->limit = chosen.share->ad_hoc != nullptr ? chosen.share->ad_hoc.get() : &limit;
     bucket->policy = batch.policy;
