@@ -9,7 +9,7 @@ else
   found = {pcall('GET', KEYS[1])}  -- less than MGET of one
   if type(found[1]) == 'table' then found[1] = false end
 end
-local out, n = {pack('<d', now)}, 1
+local out, n = {pack('<d', now), 0, 0}, 1  -- made with the room that one group needs
 local last  -- the limit at hand: most calls have few, so its numbers are read when it changes
 
 -- Where a bucket is asked for more than once its first charge is stored at once, which shows whether that can be done,
