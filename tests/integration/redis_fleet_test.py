@@ -48,6 +48,13 @@ class ItsOwnRedis(harness.TestCase):
             self.redis.start()
             self.assertEqual(self.redis.ask("PING"), "PONG")
 
+    def test_what_it_kept_in_its_file_is_read_back_although_nobody_may_be_its_default_user(self):
+        redis = self.enterContext(redis_fleet.Redis("appendonly yes", "appendfsync always"))
+        redis.ask("EVAL", "redis.call('SET', 'pen:a', 1) redis.call('SET', 'pen:b', 1)", 0)  # kept as MULTI … EXEC
+        redis.kill()
+        redis.start()
+        self.assertEqual(redis.keys(), ["pen:a", "pen:b"])
+
     def test_frozen_it_takes_connections_and_says_nothing(self):
         self.redis.freeze()
         with Resp(("127.0.0.1", self.redis.port)) as connection:
