@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/log.h"
 #include "engine/redis/binding.h"
 #include "engine/redis/keys.h"
 #include "penstock/request.h"
@@ -64,7 +65,25 @@ void RedisSession::Beat() {
   });
   if (usable != counted_usable_) engine_.usable_links().fetch_add(usable ? 1 : -1, std::memory_order_relaxed);
   counted_usable_ = usable;
+  TellTrouble();
   beat_ = timer_.Schedule(engine_.clock().Steady() + kBeat, [this] { Beat(); });
+}
+
+// What stands for longer than a beat. What a link is in trouble with, it has told itself.
+void RedisSession::TellTrouble() {
+  const std::string_view trouble = topology_->trouble();
+  const bool stands = !trouble.empty() && trouble == trouble_;
+  trouble_ = trouble;
+  if (!stands) return;
+  bool known = false;
+  topology_->ForEachLink([&](ServerLink& link) {
+    known |= !link.last_error().empty() && trouble.find(link.last_error()) != std::string_view::npos;
+  });
+  const SteadyTime now = engine_.clock().Steady();
+  if (known || (trouble == told_ && now - told_at_ < kTellAgain)) return;
+  told_ = trouble;
+  told_at_ = now;
+  Log(LogLevel::kWarning, "redis: " + told_);
 }
 
 EngineTime RedisSession::EstimateNow() const {
@@ -286,9 +305,37 @@ void RedisSession::AnswerAll(PendingCall& call, bool read, const Reply& reply) {
   }
 }
 
+// What an operator can mend, or should report, is told once in a while.
+void RedisSession::TellOdd(const Ticket& ticket, ScriptCall::Answer answer) {
+  using Answer = ScriptCall::Answer;
+  if (answer == Answer::kDecided) [[likely]]
+    return;
+  struct Odd {
+    Answer answer;
+    const char* text;
+  };
+  static constexpr Odd kOdd[] = {
+      {Answer::kFull,
+       "OOM: the server is at maxmemory and may not evict; raise maxmemory, limits need "
+       "maxmemory-policy noeviction"},
+      {Answer::kForeign, "what stands under a key of ours is not ours; choose another prefix, or delete it"},
+      {Answer::kNewer, "a newer Penstock wrote a bucket in a layout that this one does not know; upgrade"},
+      {Answer::kBroken, "the script's answer and the rules do not agree; please report it"},
+  };
+  const SteadyTime now = engine_.clock().Steady();
+  for (size_t i = 0; i < std::size(kOdd); ++i) {
+    if (kOdd[i].answer != answer || now < odd_told_until_[i]) continue;
+    odd_told_until_[i] = now + kTellAgain;
+    std::string line = "redis: ";
+    if (ticket.group != nullptr) line.append("domain ").append(ticket.group->domain).append(": ");
+    Log(LogLevel::kWarning, line + kOdd[i].text);
+  }
+}
+
 void RedisSession::AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent) {
   using Answer = ScriptCall::Answer;
   Counters& counters = engine_.counters();
+  TellOdd(ticket, sent.answer == Answer::kNone ? Answer::kBroken : sent.answer);
   switch (sent.answer) {
     case Answer::kDecided:
       if (ticket.undo != 0) return undo_.Answered(ticket.undo, UndoFate::kDone);

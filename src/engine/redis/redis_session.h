@@ -8,6 +8,7 @@
 // Thread contract: one event loop's thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,6 +44,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
 
  private:
   static constexpr Micros kBeat = Millis(100);
+  static constexpr Micros kTellAgain = Seconds(60);  // the same trouble, in the log
 
   void Ask(Batch& batch, Group& group, SteadyTime deadline, Sink& sink) noexcept override;
   void AskUndo(uint64_t number, int32_t slot, SteadyTime deadline) noexcept override;
@@ -65,9 +67,11 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   void CallDone(PendingCall& call, const Reply& reply) noexcept override;
   void UndoCharged(int32_t slot);
   void AnswerAll(PendingCall& call, bool read, const Reply& reply);
+  void TellOdd(const Ticket& ticket, ScriptCall::Answer answer);
   void AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent);
   void Recycle(PendingCall& call);
   void Beat();
+  void TellTrouble();
 
   // Constant after construction.
   RedisEngine& engine_;
@@ -81,6 +85,10 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   int64_t clock_offset_us_ = 0;  // of the server's clock, as the last reply had it
   bool clock_known_ = false;
   Timer::Id beat_ = 0;
+  std::string trouble_;  // the topology's, at the last beat
+  std::string told_;     // in the log
+  SteadyTime told_at_;
+  std::array<SteadyTime, 4> odd_told_until_{};  // by kind of answer
   std::vector<Ticket> queue_;
   std::vector<Ticket> flushing_;
   std::vector<PendingCall*> open_;  // being filled; empty between two flushes

@@ -38,7 +38,9 @@ void SingleTopology::Redirected(ServerLink& link, Exchange& exchange, const Redi
       break;
     case Redirect::Kind::kReadOnly: {
       parts_.counters.read_only.fetch_add(1, std::memory_order_relaxed);
-      wrong_ = "the server is a replica, which takes no writes";
+      wrong_ =
+          "READONLY: the server is a replica, which takes no writes; name the master, or use Sentinel or "
+          "Cluster";
       const SteadyTime now = parts_.clock.Steady();
       if (&link == link_.get() && now - opened_ >= kAgain) {
         opened_ = now;
