@@ -120,24 +120,31 @@ void LoopImpl::RunTurnEnds() {
 
 void LoopImpl::Run() {
   thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  while (!stopped_.load(std::memory_order_relaxed)) {
-    const int count = ::epoll_wait(epoll_, events_.data(), kEventsPerTurn, WaitMs());
-    event_count_ = static_cast<size_t>(std::max(count, 0));  // none on EINTR
-    for (size_t i = 0; i < event_count_; ++i) {
-      const epoll_event event = events_[i];
-      if (event.data.ptr != nullptr) {
-        static_cast<Watched*>(event.data.ptr)->OnReady(event.events);
-        continue;
-      }
-      uint64_t woken = 0;
-      [[maybe_unused]] const ssize_t read = ::read(wake_, &woken, sizeof woken);
+  while (!stopped_.load(std::memory_order_relaxed)) Turn();
+}
+
+void LoopImpl::RunTurn() {
+  thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  Turn();
+}
+
+void LoopImpl::Turn() {
+  const int count = ::epoll_wait(epoll_, events_.data(), kEventsPerTurn, WaitMs());
+  event_count_ = static_cast<size_t>(std::max(count, 0));  // none on EINTR
+  for (size_t i = 0; i < event_count_; ++i) {
+    const epoll_event event = events_[i];
+    if (event.data.ptr != nullptr) {
+      static_cast<Watched*>(event.data.ptr)->OnReady(event.events);
+      continue;
     }
-    event_count_ = 0;
-    RunTasks();
-    if (!real_timers.empty()) real_timers.Run(RealNow());
-    if (!timers.empty()) timers.Run(clock.Steady());
-    RunTurnEnds();
+    uint64_t woken = 0;
+    [[maybe_unused]] const ssize_t read = ::read(wake_, &woken, sizeof woken);
   }
+  event_count_ = 0;
+  RunTasks();
+  if (!real_timers.empty()) real_timers.Run(RealNow());
+  if (!timers.empty()) timers.Run(clock.Steady());
+  RunTurnEnds();
 }
 
 Loop::Loop(const Clock& clock) : impl_(std::make_unique<LoopImpl>(clock)) {}
@@ -150,6 +157,8 @@ bool Loop::ready() const { return impl_->ready(); }
 void Loop::Run() noexcept { impl_->Run(); }
 
 void Loop::Stop() { impl_->Stop(); }
+
+void Loop::RunTurn() noexcept { impl_->RunTurn(); }
 
 void Loop::Post(std::function<void()> task) { impl_->Post(std::move(task)); }
 

@@ -32,6 +32,9 @@ class Loop final : public Executor, public Timer {
   // Returns after Stop(). Tasks still queued then are dropped.
   void Run() noexcept;
   void Stop();
+  // One turn of it, for a caller that drives the loop by hand instead (tests), always on the same thread: waits until
+  // there is something to do, at most a second.
+  void RunTurn() noexcept;
 
   void Post(std::function<void()> task) override;
   Id Schedule(SteadyTime at, std::function<void()> task) override;

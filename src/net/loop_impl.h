@@ -44,6 +44,7 @@ class LoopImpl {
 
   bool ready() const { return epoll_ >= 0 && wake_ >= 0; }
   void Run();
+  void RunTurn();
   void Stop();
   void Post(std::function<void()> task) EXCLUDES(mutex_);
 
@@ -70,6 +71,7 @@ class LoopImpl {
   static constexpr int kEventsPerTurn = 128;
 
   int WaitMs() EXCLUDES(mutex_);
+  void Turn();
   void RunTasks() EXCLUDES(mutex_);
   void RunTurnEnds();
   void Wake();

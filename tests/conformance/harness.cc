@@ -122,7 +122,7 @@ std::vector<Answer> Client::Ask(const std::vector<Request>& requests) {
     }
   }
   Collector collector(requests.size());
-  loop_->session().Decide(batch_, SteadyTime{INT64_MAX}, collector);
+  loop_->session().Decide(batch_, loop_->deadline(), collector);
   loop_->RunUntil(collector.done());
   return collector.Take();
 }
@@ -139,6 +139,13 @@ core::Verdict Client::Check(const core::Limit& limit, int64_t cost, std::string_
 
 std::unique_ptr<core::Limit> ConformanceTest::Registered(std::string name, const core::RateSpec& spec) {
   std::unique_ptr<core::Limit> limit = MakeLimit(std::move(name), spec);
+  client_.Register({limit.get()});
+  return limit;
+}
+
+std::unique_ptr<core::Limit> ConformanceTest::RegisteredBeside(std::string name, const core::RateSpec& spec) {
+  std::unique_ptr<core::Limit> limit = MakeLimit(std::move(name), spec);
+  limit->shard_part = 0;
   client_.Register({limit.get()});
   return limit;
 }

@@ -27,6 +27,8 @@ class TestLoop {
   virtual engine::EngineSession& session() = 0;
   // Lets the loop work until `done` is true; a failure of the test if that never comes.
   virtual void RunUntil(const bool& done) = 0;
+  // Of a decision: so late that none is missed, though a test moves the engine's clock by days.
+  virtual SteadyTime deadline() const { return {INT64_MAX}; }
 };
 
 class TestEngine {
@@ -38,6 +40,11 @@ class TestEngine {
   virtual void SetNow(EngineTime now) = 0;
   // Any thread.
   virtual std::unique_ptr<TestLoop> OpenLoop() = 0;
+  // Whether requests of one batch that share a bucket are decided in their order. The contract does not say so.
+  virtual bool keeps_order() const { return true; }
+  // Whether a request with several keys is decided in one place. Elsewhere what was given back is charged again when
+  // another limit refuses, in whole costs: then a begun one counts as whole.
+  virtual bool in_one_place() const { return true; }
 };
 
 struct EngineFactory {
@@ -121,6 +128,8 @@ class ConformanceTest : public testing::TestWithParam<EngineFactory> {
   void Advance(Micros by) { engine_->SetNow(engine_->now() + by); }
   // A limit that the engine has registered.
   std::unique_ptr<core::Limit> Registered(std::string name, const core::RateSpec& spec);
+  // One whose bucket stands beside those of its kind with the same key, however a store divides its keys.
+  std::unique_ptr<core::Limit> RegisteredBeside(std::string name, const core::RateSpec& spec);
   // The same for a limit with other parameters: a reload.
   std::unique_ptr<core::Limit> Changed(const core::Limit& limit, const core::RateSpec& spec);
 

@@ -81,8 +81,8 @@ class RandomRun {
     // Forward only: after a step back a bucket that was idle, and so may have been dropped, would count again.
     const int64_t ms = random_.Below(20) == 0 ? random_.Between(0, 20'000) : random_.Between(0, 60);
     engine_.SetNow(engine_.now() + Millis(ms) + Micros{random_.Between(0, 999)});
-    std::vector<Request> requests(random_.Below(5) + 1);
-    for (Request& request : requests) FillRequest(request);
+    std::vector<Request> requests(random_.Below(kRequests) + 1);
+    for (size_t i = 0; i < requests.size(); ++i) FillRequest(requests[i], i);
     const std::vector<Answer> answers = client_.Ask(requests);
     for (size_t i = 0; i < requests.size(); ++i) {
       Compare(requests[i], answers[i], "step " + std::to_string(step) + " request " + std::to_string(i));
@@ -92,6 +92,7 @@ class RandomRun {
  private:
   static constexpr int kLimits = 15;
   static constexpr int kKeys = 40;
+  static constexpr size_t kRequests = 5;  // at most, in one batch
 
   void ChangeOne() {
     const size_t i = random_.Below(kLimits);
@@ -101,13 +102,19 @@ class RandomRun {
     old_.push_back(std::move(limits_[i]));
     limits_[i] = std::move(changed);
   }
-  void FillRequest(Request& request) {
+  // Where the engine does not keep their order, requests of one batch have their own keys.
+  const std::string& KeyFor(size_t number) {
+    const size_t all = random_.Below(kKeys);
+    return keys_[engine_.keeps_order() ? all : all - all % kRequests + number];
+  }
+  void FillRequest(Request& request, size_t number) {
     const size_t count = random_.Below(3) == 0 ? random_.Below(5) + 1 : 1;
     const size_t first = random_.Below(kLimits);
     for (size_t i = 0; i < count; ++i) {
       const core::Limit& limit = *limits_[(first + i * 4) % kLimits];
-      const int64_t cost = random_.Below(8) == 0 ? random_.Between(-10, 40) : random_.Between(0, 3);
-      request.asks.push_back({&limit, keys_[random_.Below(kKeys)], cost, static_cast<uint8_t>(i % 2)});
+      const int64_t least = count == 1 || engine_.in_one_place() ? -10 : 0;
+      const int64_t cost = random_.Below(8) == 0 ? random_.Between(least, 40) : random_.Between(0, 3);
+      request.asks.push_back({&limit, KeyFor(number), cost, static_cast<uint8_t>(i % 2)});
     }
     request.options.force = random_.Below(20) == 0;
     request.options.partial = random_.Below(10) == 0;
