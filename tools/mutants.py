@@ -86,6 +86,49 @@ def mutants_of_text(path, text):
     return result
 
 
+# --- Lua: the scripts of the Redis engine ------------------------------------------------------------------
+
+LUA_NO_DECISION = {"fleet"}  # tested elsewhere
+LUA_BLANKED = re.compile(r"--[^\n]*|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
+LUA_SPACED = {"<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("~=",), "~=": ("==",),
+              "+": ("-",), "-": ("+",), "*": ("+", "/"), "/": ("*",), "%": ("/",), "and": ("or",), "or": ("and",)}
+LUA_OPERATOR = re.compile(r"(?<=[\w)\]}] )(?:<=|>=|==|~=|and|or|[-+*/%<>])(?= )")
+LUA_ROUNDING = re.compile(r"\b(?:floor|ceil)(?=\()|(?<=\bmath\.)(?:min|max)(?=\()")
+LUA_NEGATION = re.compile(r"\bnot (?=[\w(])")
+LUA_STATEMENT = re.compile(r"^ *(?!local\b|function\b|return\b|if\b|for\b|while\b|end\b|else)([A-Za-z_][\w.\[\], #+]*(?: = [^\n]*[^\n,(]|\([^\n]*\)))$", re.M)
+
+
+def lua_replacements(code):
+    for match in LUA_OPERATOR.finditer(code):
+        for new in LUA_SPACED[match[0]]:
+            yield match.start(), match[0], new
+    for match in INTEGER.finditer(code):
+        value = int(match[1])
+        for new in {value + 1, max(value - 1, 0)} - {value}:
+            yield match.start(), match[0], str(new)
+    for match in LUA_ROUNDING.finditer(code):
+        yield match.start(), match[0], {"floor": "ceil", "ceil": "floor", "min": "max", "max": "min"}[match[0]]
+    for match in LUA_NEGATION.finditer(code):
+        yield match.start(), match[0], ""
+    for match in TRUTH.finditer(code):
+        yield match.start(), match[0], {"true": "false", "false": "true"}[match[0]]
+    for match in LUA_STATEMENT.finditer(code):
+        yield match.start(1), match[1], ""  # dropped
+
+
+def lua_mutants(path, text):
+    code = LUA_BLANKED.sub(lambda match: " " * len(match[0]), text)
+    result = []
+    for offset, old, new in sorted(set(lua_replacements(code))):
+        old = text[offset:offset + len(old)]  # a dropped statement has its strings again
+        line_begin = text.rfind("\n", 0, offset) + 1
+        line_end = text.find("\n", offset + len(old))
+        before = text[line_begin:line_end]
+        after = text[line_begin:offset] + new + text[offset + len(old):line_end]
+        result.append(Mutant(path, offset, old, new, text.count("\n", 0, offset) + 1, before.strip(), after.strip()))
+    return result
+
+
 def product_files(root, folder):
     """The sources of the room that are part of the product: its .cc files that are no tests nor in a folder testing/,
     and every header of it that some such file of the tree includes (a header that only tests include is not looked
@@ -105,6 +148,10 @@ def product_files(root, folder):
 
 def all_mutants(root, folder):
     result = []
+    for path in sorted((Path(root) / folder).glob("*.lua")):
+        if path.stem in LUA_NO_DECISION:
+            continue
+        result += lua_mutants(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
     for path in product_files(Path(root), folder):
         result += mutants_of_text(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
     return result

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`./dev mutate --seed N`: breaks src/core in small ways and counts how many the room's tests notice.
+"""`./dev mutate --seed N`: breaks src/core in small ways and counts how many the room's tests notice; with
+`--dir src/engine/redis/lua` the Redis engine's scripts, whose differential test must notice.
 
 Draws --count mutants by the seed, builds each in a copy of the tree (two side by side), runs the room's test binary.
 A failing or hanging test kills the mutant; one that does not compile is replaced by the next. The survivors are
@@ -22,6 +23,10 @@ import mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("CMakeLists.txt", "cmake", "include", "src", "tools")
+# The scripts of the Redis engine are judged by their differential test, on a redis-server, with so many steps.
+LUA_ROOM = "src/engine/redis/lua"
+LUA_COPIED = (*COPIED, "apps", "tests")
+LUA_STEPS = 20_000
 COMPILE_SECONDS = 600
 MEMORY_BYTES = 4 << 30
 OUTPUT_BYTES = 64 << 20
@@ -31,14 +36,17 @@ NEEDED_SHARE = 0.95
 class WorkCopy:
     """One copy of the tree with its build folder; mutants are tried in it one after the other."""
 
-    def __init__(self, number, room):
+    def __init__(self, number, folder):
         self.tree = ROOT / "build" / "mutate" / str(number)
         self.build = self.tree / "build"
-        self.room = room
+        lua = folder == LUA_ROOM
+        self.target = "redis_differential_test" if lua else f"{Path(folder).name}_test"
         self.log = self.tree / "test.log"
         self.environment = {**os.environ, "CCACHE_BASEDIR": str(self.tree), "CCACHE_NOHASHDIR": "1"}
+        if lua:
+            self.environment["PENSTOCK_STEPS"] = str(LUA_STEPS)
         self.tree.mkdir(parents=True, exist_ok=True)
-        for name in COPIED:
+        for name in LUA_COPIED if lua else COPIED:
             self._copy(ROOT / name, self.tree / name)
 
     @staticmethod
@@ -83,11 +91,11 @@ class WorkCopy:
                            "-DPENSTOCK_SANITIZE=undefined", "-DCMAKE_CXX_COMPILER=g++"], COMPILE_SECONDS) == 0
 
     def compile(self):
-        return self._call(["ninja", "-C", "build", "-j", "2", f"{self.room}_test"], COMPILE_SECONDS) == 0
+        return self._call(["ninja", "-C", "build", "-j", "2", self.target], COMPILE_SECONDS) == 0
 
     def test(self, seconds):
         """None when the tests pass, else what they said."""
-        code = self._call([str(self.build / f"{self.room}_test"), "--gtest_brief=1", "--gtest_fail_fast"], seconds)
+        code = self._call([str(self.build / self.target), "--gtest_brief=1", "--gtest_fail_fast"], seconds)
         if code == 0:
             return None
         if code is None:
@@ -192,19 +200,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=40)
-    parser.add_argument("--dir", default="src/core", help="the room, a folder of src/ (default src/core)")
+    parser.add_argument("--dir", default="src/core", help=f"the room, a folder of src/ (default src/core); {LUA_ROOM} for the scripts")
     parser.add_argument("--jobs", type=int, default=2, help="work copies side by side (default 2)")
     parser.add_argument("--list", action="store_true", help="print what would be drawn and stop")
     arguments = parser.parse_args()
-    room = Path(arguments.dir).name
+    folder = arguments.dir.rstrip("/")
     known = mutants.read_equivalent(ROOT / "tools" / "mutate_equivalent.txt")
-    candidates = mutants.all_mutants(ROOT, arguments.dir.rstrip("/"))
+    candidates = mutants.all_mutants(ROOT, folder)
     order = mutants.draw_order(candidates, random.Random(arguments.seed))
     print(f"mutate: seed {arguments.seed}, {len(candidates)} possible changes in {arguments.dir}", flush=True)
     if arguments.list:
         print("\n".join(mutant.describe() for mutant in order[:arguments.count]))
         return 0
-    copies = [WorkCopy(number, room) for number in range(max(1, arguments.jobs))]
+    copies = [WorkCopy(number, folder) for number in range(max(1, arguments.jobs))]
     seconds = prepare(copies)
     print(f"mutate: the tests pass unchanged; a mutant's tests have {seconds:.0f} s", flush=True)
     campaign = Campaign(order, arguments.count)

@@ -56,6 +56,20 @@ class Places(unittest.TestCase):
             self.assertEqual({m.old for m in mutants.all_mutants(Path(folder), "src/core")}, {"5", "6"})
 
 
+class Lua(unittest.TestCase):
+    def changes(self, text):
+        return {(m.old, m.new) for m in mutants.lua_mutants("x.lua", text)}
+
+    def test_operators_words_and_rounding_change(self):
+        found = self.changes("if a <= b and not c then return floor(x / 2) end\n")
+        self.assertLessEqual({("<=", "<"), ("and", "or"), ("not ", ""), ("floor", "ceil"), ("/", "*"), ("2", "3")}, found)
+
+    def test_statements_are_dropped_and_strings_and_comments_stay(self):
+        found = self.changes("local a = 'x + 1'  -- b < 2\n  o.value = pack('<d', 1)\n")
+        self.assertIn(("o.value = pack('<d', 1)", ""), found)
+        self.assertEqual({old for old, _ in found}, {"o.value = pack('<d', 1)", "1"})
+
+
 class Order(unittest.TestCase):
     def test_a_seed_gives_one_order_with_every_change_once(self):
         candidates = mutants.mutants_of_text("x.cc", "int F() {\n  return a < 10 && b < 20 ? 1 : 2;\n}\n")
