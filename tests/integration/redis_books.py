@@ -40,3 +40,14 @@ def used(servers, limit="daily", domain="api", prefix="pen:"):
         for name, count in zip(reply[::2], reply[1::2]):
             found[name.rstrip("}").rsplit(":", 1)[1]] = int(count)
     return found
+
+
+def token_bucket(redis, user, limit="daily", domain="api"):
+    """(stamp in us, debt, what drains a tick, units a token) of one bucket; its tick is a microsecond's multiple that the
+    limit's rate says."""
+    name, = redis.keys(f"pen:{{{domain}/{limit}:*:{user}}}")
+    script = """
+    local version, a, b, stamp, debt = select(2, struct.unpack('<Hddddd', redis.call('GET', KEYS[1])))
+    return {string.format('%.0f', stamp), string.format('%.0f', debt), string.format('%.0f', a), string.format('%.0f', b)}
+    """
+    return tuple(map(int, redis.ask("EVAL", script, 1, name)))

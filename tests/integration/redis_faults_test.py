@@ -18,7 +18,7 @@ DURABLE = ("appendonly yes", "appendfsync always")
 WELL_S, FAULT_S = 0.4, 1.5
 
 
-class Case(harness.TestCase):
+class Faults(harness.TestCase):
     def setUp(self):
         super().setUp()
         self.policy = self.write("policy.yaml", redis_fleet.policy([DAILY], timeout="40ms"))
@@ -37,10 +37,10 @@ class Case(harness.TestCase):
             traffic.wait_decided()
             time.sleep(WELL_S)
             fails()
-            failed = time.monotonic()
+            self.failed = time.monotonic()
             time.sleep(FAULT_S)
             if pauses:
-                since = failed + FAULT_S / 2  # by then what was under way at the fault is answered
+                since = self.failed + FAULT_S / 2  # by then what was under way at the fault is answered
                 self.assertEqual(traffic.decided(since), 0, "there is nobody to decide it")
                 self.assertGreater(traffic.count("unavailable", since), 10)
             heals()
@@ -61,7 +61,15 @@ class Case(harness.TestCase):
             self.assertEqual(traffic.admitted, {f"u{i}": LIMIT for i in range(KEYS)})
 
 
-class OnAServerThatKeepsItsData(Case):
+    def assert_nobody_waited(self, traffic):
+        """Once the first time-outs had opened the breaker, requests were refused at once. Not counted: what was under way
+        then, and connections that Redis takes in the fault's last moments."""
+        late = [s for s in traffic.samples if s.reason and self.failed + FAULT_S / 2 < s.sent < self.failed + FAULT_S]
+        self.assertGreater(len(late), 0)
+        self.assertEqual({sample.reason for sample in late}, {"engine_down"})
+
+
+class OnAServerThatKeepsItsData(Faults):
     def test_stopped_in_order_and_started(self):
         redis = self.redis(*DURABLE)
         traffic = self.suffer(self.node(redis.url()), redis.stop, redis.start)
@@ -76,6 +84,7 @@ class OnAServerThatKeepsItsData(Case):
         redis = self.redis()
         traffic = self.suffer(self.node(redis.url()), redis.freeze, redis.thaw)
         self.assert_limit_kept(traffic, exactly=True)
+        self.assert_nobody_waited(traffic)
 
     def test_frozen_and_killed_and_started(self):
         redis = self.redis(*DURABLE)
@@ -114,7 +123,7 @@ class OnAServerThatKeepsItsData(Case):
         self.assert_limit_kept(traffic)
 
 
-class OnANetworkThatFails(Case):
+class OnANetworkThatFails(Faults):
     def setUp(self):
         super().setUp()
         self.store = self.redis()
@@ -124,6 +133,7 @@ class OnANetworkThatFails(Case):
     def test_packets_vanish_both_ways(self):
         traffic = self.suffer(self.fleet, self.proxy.black_hole, self.proxy.heal)
         self.assert_limit_kept(traffic, exactly=True)
+        self.assert_nobody_waited(traffic)
 
     def test_replies_vanish_and_what_they_charged_is_taken_back_when_they_come(self):
         traffic = self.suffer(self.fleet, lambda: self.proxy.black_hole(requests=False), self.proxy.heal)
@@ -141,7 +151,7 @@ class OnANetworkThatFails(Case):
         self.assert_limit_kept(traffic, exactly=True)
 
 
-class OnAServerThatRefuses(Case):
+class OnAServerThatRefuses(Faults):
     def setUp(self):
         super().setUp()
         self.store = self.redis("min-replicas-max-lag 1", "enable-protected-configs yes")
@@ -209,7 +219,7 @@ class OnAServerThatRefuses(Case):
         self.assertLessEqual(max(traffic.admitted.values()), 2 * LIMIT)
 
 
-class OnAServerThatLosesItsData(Case):
+class OnAServerThatLosesItsData(Faults):
     def test_restarted_empty_a_bucket_is_given_out_once_more_at_most(self):
         redis = self.redis()
         traffic = self.suffer(self.node(redis.url()), redis.kill, redis.start)

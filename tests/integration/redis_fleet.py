@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,7 @@ class Redis:
 
     LINES = ('save ""', "appendonly no", "maxmemory-policy noeviction", "repl-diskless-sync yes",
              "repl-diskless-sync-delay 0")
+    AROUND = ()  # a command that becomes the server
     MODE = ()  # arguments behind the configuration
 
     def __init__(self, *lines, users=USERS.read_text(), wait=True):
@@ -85,7 +87,7 @@ class Redis:
         self.frozen = False
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*WITH_US, server_program(), str(self.folder / "redis.conf"), *self.MODE],
+                [*WITH_US, *self.AROUND, server_program(), str(self.folder / "redis.conf"), *self.MODE],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait_ready(self):
@@ -196,6 +198,16 @@ class Redis:
 
     def log(self):
         return (self.folder / "log").read_text(errors="replace")
+
+
+class UnixResp(Resp):
+    """A connection to the Unix socket at a path."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(harness.PATIENCE_S)
+        self.socket.connect(path)
+        self.received = b""
 
 
 class Node(harness.Server):

@@ -27,7 +27,7 @@ class ItsOwnRedis(harness.TestCase):
     def test_penstock_is_let_in_and_only_it(self):
         login = redis_fleet.USER, redis_fleet.PASSWORD
         for address in (("127.0.0.1", self.redis.port), self.redis.socket_path):
-            with Resp(address) if isinstance(address, tuple) else UnixResp(address) as connection:
+            with Resp(address) if isinstance(address, tuple) else redis_fleet.UnixResp(address) as connection:
                 self.assertIsInstance(connection.ask("PING"), RespError)
                 self.assertEqual(connection.ask("AUTH", *login), "OK")
                 self.assertEqual(connection.ask("EVAL", "return redis.call('SET', KEYS[1], '1', 'PX', 1000)", 1, "pen:x"),
@@ -74,14 +74,6 @@ class ItsOwnRedis(harness.TestCase):
         child.send_signal(signal.SIGKILL)
         child.communicate()
         harness.wait_for(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
-
-
-class UnixResp(Resp):
-    def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(harness.PATIENCE_S)
-        self.socket.connect(path)
-        self.received = b""
 
 
 def silent(connection):
