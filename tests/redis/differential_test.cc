@@ -133,6 +133,19 @@ TEST(Differential, TheUnchangedScriptsGiveTheJudgesAnswersAtTheClockTheyReturn) 
   ExpectEverythingCame(tally);
 }
 
+// That it is long enough is what the test's clock shows: a key that goes too soon is a wrong answer there.
+TEST(Differential, EveryKeyHasATimeToLive) {
+  Stage stage(std::string_view{});
+  std::vector<Traffic> traffic(kAtOnce);
+  for (size_t i = 0; i < kAtOnce; ++i) traffic[i] = MakeTraffic(i, kStepsEach);
+  const std::optional<Difference> difference = stage.Play(traffic);
+  ASSERT_FALSE(difference) << difference->text;
+  const ReplyValue keys = stage.client().Must("KEYS", "*");
+  EXPECT_GT(keys.items.size(), kAtOnce);
+  for (const ReplyValue& key : keys.items)
+    EXPECT_NE(stage.client().Must("PTTL", key.text).integer, -1) << key.text;
+}
+
 // Failures of the past, cut down.
 TEST(Differential, TrafficThatOnceShowedADifference) {
   Stage stage(ScriptClock());
