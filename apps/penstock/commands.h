@@ -32,6 +32,19 @@ struct LintFlags {
 };
 int RunLint(const LintFlags& flags);
 
+struct LimitsFlags {
+  std::string what;  // list, get, set, delete, reset
+  std::string domain;
+  std::string name;
+  std::string definition;               // set: one limit as a policy file says it
+  std::string file;                     // set: where that stands instead; - is the standard input
+  std::vector<std::string> attributes;  // reset: name=value
+  std::string if_match;                 // set, delete: the version that must be in force; empty = any
+  std::string server;                   // empty: http://127.0.0.1:8080
+  bool json = false;
+};
+int RunLimits(const LimitsFlags& flags);
+
 struct BenchFlags {
   std::string what = "embedded";  // embedded, resp, http
   std::string target;             // empty: the default port of the protocol

@@ -51,6 +51,12 @@ void AddServe(CLI::App& app, ServeFlags& flags) {
   AddServeFlags(command, flags);
 }
 
+void AddServer(CLI::App& command, std::string& server) {
+  command.add_option("--server", server, "address of a server [http://127.0.0.1:8080]")
+      ->envname("PENSTOCK_URL")
+      ->type_name("URL");
+}
+
 void AddCheck(CLI::App& app, CheckFlags& flags) {
   CLI::App& command = *app.add_subcommand("check", "ask whether a request may go now");
   command.footer(
@@ -60,13 +66,48 @@ void AddCheck(CLI::App& app, CheckFlags& flags) {
   command.add_option("attributes", flags.attributes, "attributes of the request")->type_name("NAME=VALUE");
   command.add_option("--cost", flags.cost, "cost in requests; 0 looks without charging")
       ->capture_default_str();
-  CLI::Option* const server =
-      command.add_option("--server", flags.server, "address of a server [http://127.0.0.1:8080]")
-          ->envname("PENSTOCK_URL");
-  server->type_name("URL");
+  AddServer(command, flags.server);
   command.add_option("--policy", flags.policy, "ask a fresh engine under this policy, without a server")
       ->type_name("FILE_OR_DIR");
   command.add_flag("--json", flags.json, "print the answer as JSON");
+}
+
+void AddLimits(CLI::App& app, LimitsFlags& flags) {
+  CLI::App& limits = *app.add_subcommand("limits", "show and change the limits of a running server");
+  limits.require_subcommand(1);
+  limits.footer(
+      "What is set here beats the policy file, on every node, until it is deleted.\n"
+      "Exit code: 0 fine, 1 another version is in force, 2 wrong usage, 3 unavailable.\n"
+      "Environment: PENSTOCK_URL, the server if --server is not given; PENSTOCK_TOKEN, the token to show.");
+  const auto add = [&](const char* name, const char* what) -> CLI::App& {
+    CLI::App& command = *limits.add_subcommand(name, what);
+    command.callback([&flags, name] { flags.what = name; });
+    AddServer(command, flags.server);
+    command.add_flag("--json", flags.json, "print the answer as JSON");
+    return command;
+  };
+  const auto add_one = [&](const char* name, const char* what) -> CLI::App& {
+    CLI::App& command = add(name, what);
+    command.add_option("domain", flags.domain, "domain of the limit")->required()->type_name("DOMAIN");
+    command.add_option("name", flags.name, "name of the limit")->required()->type_name("NAME");
+    return command;
+  };
+  const auto add_if_match = [&](CLI::App& command) {
+    command.add_option("--if-match", flags.if_match, "only while this version is in force")
+        ->type_name("VERSION");
+  };
+  add("list", "every limit in force");
+  add_one("get", "one limit, with what it says");
+  CLI::App& set = add_one("set", "set a limit at run time, or make a new one");
+  set.add_option("definition", flags.definition, "the limit, by the keys of a policy file: '{rate: 100/min}'")
+      ->type_name("DEFINITION");
+  set.add_option("--file", flags.file, "where the definition stands; - is the standard input")
+      ->type_name("FILE");
+  add_if_match(set);
+  add_if_match(add_one("delete", "end what was set: the policy file's limit is in force again, or none"));
+  add_one("reset", "drop the bucket of these attributes: no use is left")
+      .add_option("attributes", flags.attributes, "attributes of the bucket")
+      ->type_name("NAME=VALUE");
 }
 
 void AddLint(CLI::App& app, LintFlags& flags) {
@@ -129,6 +170,7 @@ void RefuseEmptyValues(CLI::App& app) {
     return value.empty() ? std::string("is empty") : std::string();
   };
   for (CLI::App* const command : app.get_subcommands([](CLI::App*) { return true; })) {
+    RefuseEmptyValues(*command);
     for (CLI::Option* const option : command->get_options()) {
       if (option->get_items_expected_max() > 0) option->check(check, "");
     }
@@ -144,11 +186,13 @@ int RunCommandLine(int argc, char** argv) {
   app.set_version_flag("--version", std::string("penstock ") + PENSTOCK_VERSION);
   ServeFlags serve;
   CheckFlags check;
+  LimitsFlags limits;
   LintFlags lint;
   BenchFlags bench;
   bool version_json = false;
   AddServe(app, serve);
   AddCheck(app, check);
+  AddLimits(app, limits);
   AddLint(app, lint);
   AddBench(app, bench);
   app.add_subcommand("version", "print the version")->add_flag("--json", version_json, "print it as JSON");
@@ -161,6 +205,7 @@ int RunCommandLine(int argc, char** argv) {
   }
   if (app.got_subcommand("serve")) return RunServe(serve);
   if (app.got_subcommand("check")) return RunCheck(check);
+  if (app.got_subcommand("limits")) return RunLimits(limits);
   if (app.got_subcommand("lint")) return RunLint(lint);
   if (app.got_subcommand("bench")) return RunBench(bench);
   return RunVersion(version_json);

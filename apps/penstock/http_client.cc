@@ -77,14 +77,18 @@ Result<ServerUrl> ParseServerUrl(std::string_view text) {
 Result<HttpReply> Call(const ServerUrl& server, const HttpCall& call) {
   std::string bearer = "Bearer ";
   bearer += call.token;
-  const http::Header authorization{"Authorization", bearer};
+  std::array<http::Header, 2> headers;
+  size_t count = 0;
+  if (!call.token.empty()) headers[count++] = {"Authorization", bearer};
+  if (!call.if_match.empty()) headers[count++] = {"If-Match", call.if_match};
   http::OutgoingRequest request{.method = call.method, .target = call.target, .host = server.host};
-  if (!call.token.empty()) request.headers = {&authorization, 1};
+  request.headers = {headers.data(), count};
   request.content_type = "application/json";
   request.body = call.body;
   request.keep_alive = false;
   std::string bytes;
-  if (!http::AppendRequest(bytes, request)) return Invalid("the token cannot stand in a header");
+  if (!http::AppendRequest(bytes, request))
+    return Invalid("the token, or the version, cannot stand in a header");
 
   const Socket socket(
       ::socket(server.endpoint.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));

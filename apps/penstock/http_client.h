@@ -27,8 +27,9 @@ struct HttpReply {
 struct HttpCall {
   std::string_view method = "POST";
   std::string_view target;
-  std::string_view token;  // bearer; empty = none
-  std::string_view body;   // JSON
+  std::string_view token;          // bearer; empty = none
+  std::string_view if_match = {};  // empty = none
+  std::string_view body;           // JSON
   int timeout_ms = 5'000;
 };
 

@@ -29,12 +29,12 @@ bool StartsWithBearer(std::string_view value) {
 }  // namespace
 
 HttpApi::HttpApi(service::Decider& decider, const Clock& clock, const HttpOptions& options,
-                 const ServerView& server)
+                 const ServerView& server, LimitChanges* changes)
     : options_(options),
       turn_(decider, clock),
       check_(turn_, body_),
       settle_(turn_, body_),
-      limits_(turn_, server),
+      limits_(turn_, server, changes),
       auth_(turn_, options.trusted_proxies),
       metrics_(turn_, server),
       health_(turn_),

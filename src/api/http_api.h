@@ -26,8 +26,9 @@ struct HttpOptions {
 
 class HttpApi final : public HttpHandler {
  public:
-  HttpApi(service::Decider& decider, const Clock& clock, const HttpOptions& options,
-          const ServerView& server);
+  // `changes` null: limits cannot be changed here. It outlives the interface like the others.
+  HttpApi(service::Decider& decider, const Clock& clock, const HttpOptions& options, const ServerView& server,
+          LimitChanges* changes = nullptr);
 
   void Handle(const http::Request& request, HttpSlot slot) noexcept override;
   void Flush() noexcept override { turn_.Flush(); }

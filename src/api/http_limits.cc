@@ -4,8 +4,11 @@
 
 #include "base/bytes.h"
 #include "base/json_text.h"
+#include "engine/registry_book.h"
 #include "http/problem.h"
 #include "http/url.h"
+#include "policy/definition.h"
+#include "policy/diagnostics.h"
 #include "policy/identity.h"
 
 namespace penstock::api {
@@ -52,9 +55,15 @@ void AppendLimit(std::string& out, const core::Limit& limit) {
   if (!limit.timezone.empty()) AppendText(out, "timezone", limit.timezone);
 }
 
+void AppendSource(std::string& out, bool put, int64_t revision) {
+  AppendText(out, "source", put ? "put" : "file");
+  if (revision > 0) AppendNumber(out, "revision", revision);
+}
+
 // All limits of the policy that match; one that follows another of its name is an override of it.
-std::string ListJson(const policy::Policy& policy, std::string_view domain, std::string_view name,
-                     size_t& found) {
+std::string ListJson(const service::PublishedPolicy& published, std::string_view domain,
+                     std::string_view name, size_t& found) {
+  const policy::Policy& policy = *published.policy;
   std::string items;
   const core::Limit* previous = nullptr;
   bool in_overrides = false;
@@ -77,9 +86,47 @@ std::string ListJson(const policy::Policy& policy, std::string_view domain, std:
     in_overrides = false;
     previous = limit;
     AppendLimit(items, *limit);
+    if (limit->number >= published.sources.size()) continue;
+    const service::LimitSource& source = published.sources[limit->number];
+    AppendSource(items, source.put, source.revision);
+    if (!domain.empty() && source.definition != nullptr)
+      items.append(R"(,"definition":)").append(*source.definition);
   }
   close();
   return items;
+}
+
+// The limit's own entry, not an override's; null: the policy has none of that name.
+const core::Limit* FindLimit(const service::PolicyPointer& published, std::string_view domain,
+                             std::string_view name) {
+  if (published == nullptr || published->policy == nullptr) return nullptr;
+  for (const core::Limit* limit : published->policy->limits()) {
+    if (limit->name == name && limit->domain == domain) return limit;
+  }
+  return nullptr;
+}
+
+std::string Tag(core::Version version) {
+  std::string tag = "\"";
+  AppendInt(tag, version);
+  return tag + "\"";
+}
+
+void WriteTagged(std::string& out, const http::ReplyShape& shape, int status, core::Version version,
+                 std::string_view json) {
+  http::ResponseWriter writer(out, shape, status);
+  writer.Header("Cache-Control", "no-store");
+  writer.Header("ETag", Tag(version));
+  writer.Body(http::kJsonType, json);
+}
+
+// If-Match: "1785…", with or without quotes.
+Result<core::Version> ReadTag(std::string_view tag) {
+  if (tag.starts_with("W/")) tag.remove_prefix(2);
+  if (tag.size() >= 2 && tag.front() == '"' && tag.back() == '"') tag = tag.substr(1, tag.size() - 2);
+  const std::optional<int64_t> version = ParseInt(tag);
+  if (!version) return Invalid("If-Match is one version, as ETag says it, or *");
+  return *version;
 }
 
 }  // namespace
@@ -97,9 +144,16 @@ void HttpLimits::Handle(const http::Request& request, std::string_view rest, con
       return Bucket(request, segments[0], segments[1], slot);
   } else if (reads) {
     return List(segments[0], segments[1], slot);
+  } else if (*count == 2 && changes_ != nullptr &&
+             (request.method == http::Method::kPut || request.method == http::Method::kDelete)) {
+    return Change(request, segments[0], segments[1], slot);
   }
+  const bool changes = *count == 2 && changes_ != nullptr;
   turn_.Answer(slot, [&](std::string& out, const http::ReplyShape& shape) {
-    http::WriteMethodNotAllowed(out, shape, *count == 3 ? "GET, HEAD, DELETE" : "GET, HEAD");
+    http::WriteMethodNotAllowed(out, shape,
+                                *count == 3 ? "GET, HEAD, DELETE"
+                                : changes   ? "GET, HEAD, PUT, DELETE"
+                                            : "GET, HEAD");
   });
 }
 
@@ -107,8 +161,7 @@ void HttpLimits::List(std::string_view domain, std::string_view name, const Http
   const service::PolicyPointer published = server_.policy();
   size_t found = 0;
   std::string json;
-  if (published != nullptr && published->policy != nullptr)
-    json = ListJson(*published->policy, domain, name, found);
+  if (published != nullptr && published->policy != nullptr) json = ListJson(*published, domain, name, found);
   if (domain.empty()) {
     json = "[" + json + "]";
   } else if (found == 0) {
@@ -116,8 +169,66 @@ void HttpLimits::List(std::string_view domain, std::string_view name, const Http
         slot, {ErrorKind::kNotFound, "no limit \"" + std::string(name.substr(0, 64)) + "\" in domain \"" +
                                          std::string(domain.substr(0, 64)) + "\""});
   }
-  turn_.Answer(slot,
-               [&](std::string& out, const http::ReplyShape& shape) { WriteJson(out, shape, 200, json); });
+  const core::Limit* const limit = domain.empty() ? nullptr : FindLimit(published, domain, name);
+  turn_.Answer(slot, [&](std::string& out, const http::ReplyShape& shape) {
+    if (limit == nullptr) return WriteJson(out, shape, 200, json);
+    WriteTagged(out, shape, 200, limit->version, json);
+  });
+}
+
+bool HttpLimits::Exists(std::string_view domain, std::string_view name) const {
+  return FindLimit(server_.policy(), domain, name) != nullptr;
+}
+
+void HttpLimits::Change(const http::Request& request, std::string_view domain, std::string_view name,
+                        const HttpSlot& slot) {
+  for (const std::string_view word : {domain, name}) {
+    if (!policy::IsValidName(word)) {
+      return AnswerError(slot, {ErrorKind::kInvalid, "the path says " + policy::Quoted(word) +
+                                                         ", which is not 1 to 64 of A-Z a-z 0-9 . _ -"});
+    }
+  }
+  const bool exists = Exists(domain, name);
+  std::optional<core::Version> if_match;
+  if (const std::string_view tag = request.Find("If-Match"); tag == "*") {
+    if (!exists) return Changed(slot, 200, engine::VersionRefused(0));
+  } else if (!tag.empty()) {
+    const Result<core::Version> version = ReadTag(tag);
+    if (!version) return AnswerError(slot, version.error());
+    if_match = *version;
+  }
+  if (request.method == http::Method::kDelete) {
+    return changes_->Remove(
+        std::string(domain), std::string(name), if_match,
+        [this, slot](const Result<engine::RegisteredLimit>& removed) { Changed(slot, 200, removed); });
+  }
+  changes_->Put(std::string(domain), std::string(name), std::string(request.body), if_match,
+                [this, slot, status = exists ? 200 : 201](const Result<engine::RegisteredLimit>& put) {
+                  Changed(slot, status, put);
+                });
+}
+
+void HttpLimits::Changed(const HttpSlot& slot, int status, const Result<engine::RegisteredLimit>& changed) {
+  constexpr int kPreconditionFailed = 412;
+  if (!changed && changed.error().kind == ErrorKind::kConflict) {
+    return turn_.Answer(slot, [&](std::string& out, const http::ReplyShape& shape) {
+      http::WriteProblem(out, shape, {.status = kPreconditionFailed, .detail = changed.error().message});
+    });
+  }
+  if (!changed) return AnswerError(slot, changed.error());
+  std::string json = R"({"domain":)";
+  AppendJsonString(json, changed->domain);
+  AppendText(json, "name", changed->name);
+  AppendNumber(json, "version", changed->version);
+  if (changed->definition.empty()) {
+    json += R"(,"source":null})";
+  } else {
+    AppendSource(json, changed->put, changed->revision);
+    json.append(R"(,"definition":)").append(changed->definition).append("}");
+  }
+  turn_.Answer(slot, [&](std::string& out, const http::ReplyShape& shape) {
+    WriteTagged(out, shape, status, changed->version, json);
+  });
 }
 
 void HttpLimits::Bucket(const http::Request& request, std::string_view domain, std::string_view name,

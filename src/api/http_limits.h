@@ -1,5 +1,6 @@
-// /v1/limits: what the policy says, and the buckets behind it.
+// /v1/limits: which limits are in force, their change at run time, and the buckets behind them.
 //   GET /v1/limits, /v1/limits/{domain}/{name}
+//   PUT, DELETE /v1/limits/{domain}/{name}
 //   GET, DELETE /v1/limits/{domain}/{name}/buckets?user=42   (look, reset)
 //
 // Thread contract: the loop's thread, as http_api.h.
@@ -15,17 +16,24 @@ namespace penstock::api {
 
 class HttpLimits final : public HttpVerb, private service::Receiver {
  public:
-  HttpLimits(Turn& turn, const ServerView& server) : HttpVerb(turn), server_(server) {}
+  // `changes` null: limits cannot be changed here.
+  HttpLimits(Turn& turn, const ServerView& server, LimitChanges* changes)
+      : HttpVerb(turn), server_(server), changes_(changes) {}
   ~HttpLimits() override { turn_.decider().Detach(*this); }
   void Handle(const http::Request& request, std::string_view rest, const HttpSlot& slot) override;
 
  private:
   void List(std::string_view domain, std::string_view name, const HttpSlot& slot);
+  void Change(const http::Request& request, std::string_view domain, std::string_view name,
+              const HttpSlot& slot);
+  void Changed(const HttpSlot& slot, int status, const Result<engine::RegisteredLimit>& changed);
+  bool Exists(std::string_view domain, std::string_view name) const;
   void Bucket(const http::Request& request, std::string_view domain, std::string_view name,
               const HttpSlot& slot);
   void Decided(uint64_t token, const Result<const Decision*>& decision) noexcept override;
 
   const ServerView& server_;
+  LimitChanges* const changes_;
   PendingPool<HttpSlot> pending_;
 };
 

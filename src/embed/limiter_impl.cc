@@ -70,6 +70,7 @@ Result<void> Limiter::Impl::Start() {
   } else {
     if (Result<void> loaded = LoadSnapshot(); !loaded) return loaded;
     reload_session_ = engines_->memory().OpenSession();
+    limits_.emplace(service::KeeperParts{*reload_session_, store_, clock_}, Holdable());
     OpenPlaces();
   }
   if (!options_.policy_file.empty()) {
@@ -85,6 +86,7 @@ Result<void> Limiter::Impl::OpenRemote() {
   options.timeout = Millis(options_.timeout.count());
   remote_ =
       std::make_unique<embed::Remote>(engines_->engine(), clock_, store_, metrics_, options, options_.loops);
+  remote_->OpenLimits(store_, clock_, Holdable());
   return remote_->Start();
 }
 
@@ -124,18 +126,35 @@ void Limiter::Impl::OpenPlaces() {
   }
 }
 
-Result<void> Limiter::Impl::Load(std::string_view text, std::string_view file) {
+policy::BuildOptions Limiter::Impl::Holdable() {
   policy::BuildOptions build;
   build.permits = engine().CanHoldPermits();
   build.can_hold = [this](const core::LimitParams& params) { return engine().CanHold(params); };
+  return build;
+}
+
+Result<void> Limiter::Impl::Load(std::string_view text, std::string_view name) {
   policy::Diagnostics diagnostics;
-  std::shared_ptr<policy::Policy> policy = policy::ReadPolicy(text, file, build, diagnostics);
-  if (policy == nullptr) return Invalid(diagnostics.Text());
+  std::optional<policy::PolicyFile> file = policy::ReadPolicyText(text, name, diagnostics);
+  auto definition = std::make_shared<policy::PolicyDefinition>();
+  std::shared_ptr<policy::Policy> policy;
+  if (file) {
+    definition->revision = file->revision;
+    definition->domains = std::move(file->domains);
+    policy = policy::Policy::Build(*definition, Holdable(), diagnostics);
+  }
+  if (policy == nullptr || !diagnostics.ok()) return Invalid(diagnostics.Text());
   Result<void> published;
   MutexLock lock(reload_mutex_);
-  if (remote_ != nullptr) return remote_->Publish(store_, std::move(policy));
-  store_.Publish(std::move(policy), *reload_session_,
-                 [&published](Result<void> done) { published = std::move(done); });
+  if (remote_ != nullptr) {
+    published = remote_->Load(std::move(definition), std::move(policy));
+    // The first is in force without the store, whose absence each limit's on_failure answers; it is registered later.
+    const bool first = !std::exchange(loaded_, true);
+    if (!published && first && published.error().kind == ErrorKind::kUnavailable) return {};
+    return published;
+  }
+  limits_->Load(std::move(definition), std::move(policy),
+                [&published](Result<void> done) { published = std::move(done); });
   // Each place takes it over now, also one that is seldom entered: the old policy can go.
   for (size_t i = 0; i < places_.size(); ++i) const embed::Visit visit(places_[i]);
   return published;

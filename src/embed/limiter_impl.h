@@ -17,6 +17,7 @@
 #include "engine/memory/snapshot_lock.h"
 #include "penstock/limiter.h"
 #include "service/engine_set.h"
+#include "service/limit_keeper.h"
 #include "service/metrics.h"
 #include "service/policy_store.h"
 
@@ -32,7 +33,7 @@ class Limiter::Impl {
 
   const embed::Places& places() const { return places_; }
   Decision Decide(const service::Request& request);
-  Result<void> Load(std::string_view text, std::string_view file) EXCLUDES(reload_mutex_);
+  Result<void> Load(std::string_view text, std::string_view name) EXCLUDES(reload_mutex_);
   Result<void> LoadFile(const std::string& path) EXCLUDES(reload_mutex_);
 
   const LimiterOptions& options() const { return options_; }
@@ -49,6 +50,7 @@ class Limiter::Impl {
   Result<void> CheckOptionsMakeSense() const;
   service::EngineSettings Settings() const;
   Result<void> OpenRemote();
+  policy::BuildOptions Holdable();
 
   // Constant after Start. The order is that of construction: what stands below uses what stands above.
   const LimiterOptions options_;
@@ -58,12 +60,15 @@ class Limiter::Impl {
   service::PolicyStore store_;
   std::unique_ptr<service::EngineSet> engines_;
   std::unique_ptr<engine::EngineSession> reload_session_;
+  std::optional<service::LimitKeeper>
+      limits_;  // under reload_mutex_; what a server's snapshot brings is in force here too
   embed::Places places_;
   std::unique_ptr<embed::Remote> remote_;
   std::optional<engine::SnapshotLock> snapshot_lock_;  // until the keeper's last snapshot is written
   std::unique_ptr<embed::SnapshotKeeper> keeper_;
 
-  Mutex reload_mutex_;  // one reload at a time
+  Mutex reload_mutex_;                             // one reload at a time
+  bool loaded_ GUARDED_BY(reload_mutex_) = false;  // a policy, at least once
 };
 
 class LimiterOpener {

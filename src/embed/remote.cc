@@ -15,6 +15,11 @@ Decision Wrong(ErrorKind kind, std::string message) {
   return decision;
 }
 
+service::DeciderOptions WithTimer(service::DeciderOptions options, Timer& timer) {
+  options.timer = &timer;
+  return options;
+}
+
 // Takes over all that a request points to.
 void Own(Job& job, const service::Request& request) {
   job.request = request;
@@ -49,7 +54,7 @@ RemoteLoop::RemoteLoop(engine::Engine& engine, const Clock& clock, service::Poli
       loop_(clock),
       dialer_(net::NewDialer(loop_)),
       session_(engine.OpenLoop({loop_, loop_, dialer_.get()})),
-      decider_(engine, *session_, loop_, clock_, store, counters, options) {}
+      decider_(engine, *session_, loop_, clock_, store, counters, WithTimer(options, loop_)) {}
 
 RemoteLoop::~RemoteLoop() { Stop(); }
 
@@ -77,6 +82,7 @@ void RemoteLoop::Stop() {
   loop_.Post([this] {
     Work();  // what was given before
     session_->Close();
+    decider_.Close();
     loop_.Stop();
   });
   thread_.join();
@@ -226,12 +232,26 @@ void Remote::DecideAsync(const service::Request& request, const Limiter::Callbac
   callback(overload);
 }
 
-Result<void> Remote::Publish(service::PolicyStore& store, std::shared_ptr<policy::Policy> policy) {
+void Remote::OpenLimits(service::PolicyStore& store, const Clock& clock, policy::BuildOptions build) {
+  RemoteLoop& home = *loops_.front();
+  clock_ = &clock;
+  limits_ = std::make_unique<service::LimitKeeper>(
+      service::KeeperParts{home.session(), store, clock, &home.loop(), &background_}, std::move(build));
+  store.OnStale([this, &home] { home.loop().Post([this] { limits_->Poll(); }); });
+  home.loop().Post([this] { Poll(); });
+}
+
+void Remote::Poll() {
+  limits_->Poll();
+  loops_.front()->loop().Schedule(clock_->Steady() + service::LimitKeeper::kPoll, [this] { Poll(); });
+}
+
+Result<void> Remote::Load(std::shared_ptr<const policy::PolicyDefinition> file,
+                          std::shared_ptr<policy::Policy> policy) {
   if (RemoteLoop::OnLoop()) return Invalid("a callback must not wait for a reload");
   std::promise<Result<void>> done;
-  RemoteLoop& first = *loops_.front();
-  first.loop().Post([&] {
-    store.Publish(std::move(policy), first.session(),
+  loops_.front()->loop().Post([&] {
+    limits_->Load(std::move(file), std::move(policy),
                   [&done](Result<void> result) { done.set_value(std::move(result)); });
   });
   Result<void> published = done.get_future().get();

@@ -1,6 +1,6 @@
 // The event loops of a limiter whose buckets live in a store: callers hand requests over and wait, or are called back.
 //
-// Thread contract: Decide, DecideMany, DecideAsync and Publish from any thread but the loops' own (a blocking call from a
+// Thread contract: Decide, DecideMany, DecideAsync and Load from any thread but the loops' own (a blocking call from a
 // callback would wait for itself, and is answered with an error instead); DecideAsync from there too. Construction and
 // destruction while no call is under way; a destruction first answers what is still open.
 #pragma once
@@ -18,7 +18,9 @@
 #include "net/dialer.h"
 #include "net/loop.h"
 #include "penstock/limiter.h"
+#include "service/background.h"
 #include "service/decider_impl.h"
+#include "service/limit_keeper.h"
 
 namespace penstock::embed {
 
@@ -83,19 +85,28 @@ class Remote {
          const service::DeciderOptions& options, unsigned loops);
   ~Remote();
 
+  // Before Start: what a policy is made ready with.
+  void OpenLimits(service::PolicyStore& store, const Clock& clock, policy::BuildOptions build);
   Result<void> Start();
   Decision Decide(const service::Request& request);
   void DecideMany(std::span<const Request> requests, std::span<Decision> decisions);
   void DecideAsync(const service::Request& request, const Limiter::Callback& callback);
-  // Returns when every loop decides by the new policy.
-  Result<void> Publish(service::PolicyStore& store, std::shared_ptr<policy::Policy> policy);
+  // As LimitKeeper::Load; returns when every loop decides by the new policy.
+  Result<void> Load(std::shared_ptr<const policy::PolicyDefinition> file,
+                    std::shared_ptr<policy::Policy> policy);
 
  private:
   RemoteLoop& LoopOfThread();
   // Gives the jobs to the thread's loop and waits until all are answered.
   void WaitFor(std::span<Job> jobs);
 
+  // On the first loop: asks once a poll what other nodes changed.
+  void Poll();
+
+  const Clock* clock_ = nullptr;
   std::vector<std::unique_ptr<RemoteLoop>> loops_;
+  std::unique_ptr<service::LimitKeeper> limits_;  // on the first loop
+  service::Background background_;                // compiles for it; joined before anything else goes
 };
 
 }  // namespace penstock::embed

@@ -62,7 +62,7 @@ struct RegistryMark {
 inline constexpr int64_t kRegistrySumModulus = int64_t{1} << 52;
 
 struct RegistryChanges {
-  RegistryMark mark;  // from before the limits were read: what changed meanwhile comes again
+  RegistryMark mark;  // with all of these limits
   std::vector<RegisteredLimit> limits;
 };
 

@@ -159,6 +159,7 @@ Result<RegisteredLimit> RegistryBook::Remove(std::string_view domain, std::strin
 RegistryChanges RegistryBook::Changes(core::Version since) const {
   RegistryChanges out;
   out.mark = mark_;
+  if (since >= mark_.last) return out;
   for (const auto& [key, entry] : entries_) {
     if (entry.version > since) out.limits.push_back(InForce(key, entry));
   }

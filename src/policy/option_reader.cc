@@ -86,7 +86,8 @@ std::vector<std::pair<std::string, int>> ReadTexts(const YamlValue& value, std::
   return out;
 }
 
-OptionReader::OptionReader(Section section, const std::optional<YamlValue>& value, const Reporter& reporter)
+OptionReader::OptionReader(Section section, const std::optional<YamlValue>& value, const Reporter& reporter,
+                           std::string_view known_elsewhere)
     : section_(section), reporter_(reporter) {
   if (!value) return;
   line_ = value->line();
@@ -99,13 +100,13 @@ OptionReader::OptionReader(Section section, const std::optional<YamlValue>& valu
     Fail(key.line(), "unknown key " + Quoted(key.text()) + " in " + std::string(SectionName(section)) +
                          Suggest(key.text(), known));
   }
-  CheckRequired();
+  CheckRequired(known_elsewhere);
   if (reporter.diagnostics.total() != errors_before) ok_ = false;
 }
 
-void OptionReader::CheckRequired() {
+void OptionReader::CheckRequired(std::string_view known) {
   for (const Option* option : OptionsOf(section_)) {
-    if (option->required && !Has(option->name)) {
+    if (option->required && option->name != known && !Has(option->name)) {
       Fail(line_, std::string(SectionName(section_)) + " needs " + std::string(option->name));
     }
   }

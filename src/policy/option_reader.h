@@ -39,8 +39,9 @@ std::vector<std::pair<std::string, int>> ReadTexts(const YamlValue& value, std::
 
 class OptionReader {
  public:
-  // Without a value every option has its default.
-  OptionReader(Section section, const std::optional<YamlValue>& value, const Reporter& reporter);
+  // Without a value every option has its default. `known_elsewhere` is a required option that stands elsewhere already.
+  OptionReader(Section section, const std::optional<YamlValue>& value, const Reporter& reporter,
+               std::string_view known_elsewhere = {});
 
   // Each is empty when the option is left out without a default, or was wrong (and reported).
   std::optional<std::string> Text(std::string_view name);
@@ -62,7 +63,7 @@ class OptionReader {
  private:
   const Option& Find(std::string_view name) const;
   void Fail(int line, std::string message);
-  void CheckRequired();
+  void CheckRequired(std::string_view known);
   // The option's text, from the file or the table; empty when there is none or it is no scalar.
   std::optional<std::string> Scalar(const Option& option);
   bool InBounds(const Option& option, int64_t value, std::string_view text);

@@ -18,7 +18,7 @@ constexpr int64_t kMaxKeys = 2'000'000'000;
 
 // clang-format off
 constexpr auto kOptions = std::to_array<Option>({
-    {kFile, "revision", T::kCount, "", "", "counts the edits of this file, for stores that nodes share; the memory engine takes the newest file, whatever it says", 1, kMaxRevision},
+    {kFile, "revision", T::kCount, "", "", "counts the edits of this file: one with a lower revision than the engine knows follows that, the same revision may not say something else; without it the file loaded last wins", 1, kMaxRevision},
     {kFile, "engine", T::kMapping, "", "", "where buckets live", 0, 0, {}, false, kEngine},
     {kFile, "listen", T::kMapping, "", "", "where the server listens, and for whom", 0, 0, {}, false, kListen},
     {kFile, "domains", T::kDomains, "", "", "the limits, by domain", 0, 0, {}, false, kDomain},

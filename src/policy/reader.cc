@@ -37,10 +37,11 @@ class NativeReader {
   explicit NativeReader(const Reporter& reporter) : reporter_(reporter) {}
 
   void ReadFile(const YamlValue& root, PolicyFile& out);
+  // `name` is the limit's where it says none; empty: it must.
+  LimitDefinition ReadLimit(const YamlValue& value, std::string_view name = {});
 
  private:
   void ReadDomains(const YamlValue& value, PolicyFile& out);
-  LimitDefinition ReadLimit(const YamlValue& value);
   void ReadWindow(OptionReader& options, LimitDefinition& limit);
   OverrideDefinition ReadOverride(const YamlValue& value);
   std::vector<KeyPart> ReadKey(const YamlValue& value);
@@ -208,12 +209,12 @@ void NativeReader::ReadWindow(OptionReader& options, LimitDefinition& limit) {
   if (options.Has("timezone")) limit.timezone = options.Text("timezone").value_or("");
 }
 
-LimitDefinition NativeReader::ReadLimit(const YamlValue& value) {
+LimitDefinition NativeReader::ReadLimit(const YamlValue& value, std::string_view name) {
   const size_t errors_before = reporter_.diagnostics.total();
-  OptionReader options(Section::kLimit, value, reporter_);
+  OptionReader options(Section::kLimit, value, reporter_, name.empty() ? std::string_view() : "name");
   LimitDefinition limit;
   limit.line = value.line();
-  limit.name = options.Text("name").value_or("");
+  limit.name = options.Text("name").value_or(std::string(name));
   if (const auto key = options.Value("key")) limit.key = ReadKey(*key);
   if (const auto match = options.Value("match")) limit.match = ReadMatch(*match);
   limit.rate = options.ReadRate("rate");
@@ -325,6 +326,18 @@ std::optional<PolicyFile> ReadPolicyText(std::string_view text, std::string_view
       return std::nullopt;
   }
   return std::nullopt;
+}
+
+std::optional<LimitDefinition> ReadLimitText(std::string_view text, std::string_view name,
+                                             Diagnostics& diagnostics) {
+  const std::unique_ptr<YamlDocument> document = YamlDocument::Parse(text, "", diagnostics);
+  if (document == nullptr) return std::nullopt;
+  const Reporter reporter{"", diagnostics};
+  if (!document->root().is_mapping()) {
+    reporter.Error(0, "a limit is a mapping, not " + Describe(document->root()));
+    return std::nullopt;
+  }
+  return NativeReader(reporter).ReadLimit(document->root(), name);
 }
 
 std::unique_ptr<Policy> ReadPolicy(std::string_view text, std::string_view file, const BuildOptions& options,

@@ -36,6 +36,11 @@ struct PolicyFile {
 std::optional<PolicyFile> ReadPolicyText(std::string_view text, std::string_view file,
                                          Diagnostics& diagnostics);
 
+// One limit alone, by the keys that a file takes; its name may be left out, it is `name` then. Empty when it could not be
+// read at all; what is wrong is in the diagnostics, under no file.
+std::optional<LimitDefinition> ReadLimitText(std::string_view text, std::string_view name,
+                                             Diagnostics& diagnostics);
+
 // The policy's part of one native file alone: read and compiled. For tests and embedders; null on errors.
 std::unique_ptr<class Policy> ReadPolicy(std::string_view text, std::string_view file,
                                          const struct BuildOptions& options, Diagnostics& diagnostics);

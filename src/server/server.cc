@@ -71,10 +71,15 @@ Result<void> Server::Begin() {
   shared_->resp_session.token = token_;
   shared_->resp_session.version = kVersion;
   if (Result<void> done = OpenWorkers(); !done) return done;
-  if (!options_.policy.empty()) {
-    if (Result<void> done = PublishPolicy(source_.current()->policy); !done) return done;
-    WatchPolicy();
+  OpenLimits();
+  if (Result<void> done = PublishPolicy(); !done) {
+    if (done.error().kind == ErrorKind::kConflict)
+      return Invalid(done.error().message);  // the file's revision
+    if (done.error().kind != ErrorKind::kUnavailable) return done;
+    Log(LogLevel::kWarning, "the policy is not registered yet: " + done.error().message);
   }
+  workers_.front()->loop().Post([this] { PollLimits(); });
+  if (!options_.policy.empty()) WatchPolicy();
   for (const auto& worker : workers_) {
     if (Result<void> accepting = worker->Accept(); !accepting) return accepting;
   }
@@ -155,14 +160,37 @@ Result<void> Server::OpenWorkers() {
   return {};
 }
 
-// On a loop, as every use of an engine's session; this thread waits for it.
-Result<void> Server::PublishPolicy(std::shared_ptr<policy::Policy> policy) {
+void Server::OpenLimits() {
+  Worker& home = *workers_.front();
+  background_ = std::make_unique<service::Background>();
+  limits_ = std::make_unique<service::LimitKeeper>(
+      service::KeeperParts{home.session(), policies_, clock_, &home.loop(), background_.get()},
+      WhatMemoryHolds());
+  shared_->limits = limits_.get();
+  shared_->limits_loop = &home.loop();
+  policies_.OnStale([this, &home] { home.loop().Post([this] { limits_->Poll(); }); });
+}
+
+// On the keeper's loop, for as long as that runs.
+void Server::PollLimits() {
+  net::Loop& loop = workers_.front()->loop();
+  limits_->Poll();
+  loop.Schedule(clock_.Steady() + service::LimitKeeper::kPoll, [this] { PollLimits(); });
+}
+
+// On a loop, as every use of an engine's session; this thread waits for it. Without a file only what was set at run time
+// is in force.
+Result<void> Server::PublishPolicy() {
   auto result = std::make_shared<std::promise<Result<void>>>();
   std::future<Result<void>> published = result->get_future();
-  Worker& worker = *workers_.front();
-  worker.loop().Post([this, &worker, policy = std::move(policy), result] {
-    policies_.Publish(policy, worker.session(),
-                      [result](Result<void> done) { result->set_value(std::move(done)); });
+  const auto done = [result](Result<void> outcome) { result->set_value(std::move(outcome)); };
+  std::shared_ptr<const policy::PolicyDefinition> definition;
+  if (!options_.policy.empty()) {
+    definition = std::make_shared<const policy::PolicyDefinition>(source_.current()->definition);
+  }
+  workers_.front()->loop().Post([this, definition, policy = source_.current()->policy, done] {
+    if (definition == nullptr) return limits_->Poll(done);
+    limits_->Load(definition, policy, done);
   });
   return published.get();
 }
@@ -191,7 +219,10 @@ void Server::ReloadPolicy() {
   bool fine = reloaded.state != State::kFailed;
   std::string text = reloaded.Text();
   if (reloaded.state == State::kLoaded) {
-    if (const Result<void> published = PublishPolicy(std::move(reloaded.policy)); !published) {
+    const Result<void> published = PublishPolicy();
+    if (!published && published.error().kind == ErrorKind::kUnavailable) {
+      text += "\nthe policy is in force once the engine has it: " + published.error().message;
+    } else if (!published) {
       fine = false;
       source_.Reject();
       text = "policy not reloaded, the last good one stays: " + published.error().message;

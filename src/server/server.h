@@ -24,6 +24,7 @@
 #include "server/engines.h"
 #include "server/options.h"
 #include "server/worker.h"
+#include "service/background.h"
 
 namespace penstock::server {
 
@@ -60,7 +61,10 @@ class Server final : private api::ServerView {
   Result<void> LoadCertificates();
   Result<void> OpenEngine();
   Result<void> OpenWorkers();
-  Result<void> PublishPolicy(std::shared_ptr<policy::Policy> policy);
+  void OpenLimits();
+  void PollLimits();
+  // What source_ has read last.
+  Result<void> PublishPolicy();
   void WatchPolicy();
   void ReloadPolicy();
   void ReloadCertificates();
@@ -98,6 +102,9 @@ class Server final : private api::ServerView {
   std::unique_ptr<Engines> engines_;
   std::unique_ptr<Shared> shared_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<service::LimitKeeper> limits_;  // on the first worker's loop
+  std::unique_ptr<service::Background>
+      background_;  // compiles policies for it; joined before anything else goes
 };
 
 }  // namespace penstock::server

@@ -4,11 +4,47 @@
 #include <system_error>
 #include <utility>
 
+#include "base/log.h"
 #include "net/dialer.h"
 #include "server/http_driver.h"
 #include "server/resp_driver.h"
 
 namespace penstock::server {
+
+namespace {
+
+service::DeciderOptions WithTimer(service::DeciderOptions options, Timer& timer) {
+  options.timer = &timer;
+  return options;
+}
+
+}  // namespace
+
+WorkerLimits::Done WorkerLimits::Back(Done done) {
+  return [this, done = std::move(done)](Result<engine::RegisteredLimit> changed) {
+    if (changed) {
+      const std::string what = changed->definition.empty() ? " removed" : changed->put ? " set" : " unset";
+      Log(LogLevel::kInfo, "limit " + changed->domain + "/" + changed->name + what +
+                               " at run time, version " + std::to_string(changed->version));
+    }
+    loop_.Post([done, changed = std::move(changed)] { done(changed); });
+  };
+}
+
+void WorkerLimits::Put(std::string domain, std::string name, std::string body,
+                       std::optional<core::Version> if_match, Done done) {
+  shared_.limits_loop->Post(
+      [this, domain = std::move(domain), name = std::move(name), body = std::move(body), if_match,
+       done = Back(std::move(done))] { shared_.limits->Put(domain, name, body, if_match, done); });
+}
+
+void WorkerLimits::Remove(std::string domain, std::string name, std::optional<core::Version> if_match,
+                          Done done) {
+  shared_.limits_loop->Post(
+      [this, domain = std::move(domain), name = std::move(name), if_match, done = Back(std::move(done))] {
+        shared_.limits->Remove(domain, name, if_match, done);
+      });
+}
 
 Worker::Worker(Shared& shared)
     : shared_(shared),
@@ -17,8 +53,9 @@ Worker::Worker(Shared& shared)
       dialer_(net::NewDialer(loop_)),
       session_(shared.engine.OpenLoop({loop_, loop_, dialer_.get()})),
       decider_(shared.engine, *session_, loop_, shared.clock, shared.policies, shared.metrics.AddLoop(),
-               shared.decider),
-      http_(decider_, shared.clock, shared.http_api, shared.view),
+               WithTimer(shared.decider, loop_)),
+      limits_(shared, loop_),
+      http_(decider_, shared.clock, shared.http_api, shared.view, &limits_),
       resp_(decider_, shared.clock) {
   http_session_.date = &date_;
   WriteDate();
@@ -103,6 +140,7 @@ void Worker::Stop() {
   if (!thread_.joinable()) return;
   loop_.Post([this] {
     session_->Close();
+    decider_.Close();
     loop_.Stop();
   });
   thread_.join();

@@ -25,6 +25,7 @@
 #include "net/tls.h"
 #include "resp/session.h"
 #include "service/decider_impl.h"
+#include "service/limit_keeper.h"
 #include "service/metrics.h"
 #include "service/policy_store.h"
 
@@ -48,9 +49,29 @@ struct Shared {
   net::Limits http_limits;
   net::Limits resp_limits;
   const net::TlsServer* tls = nullptr;  // null: plain
+  // Set before the first listener accepts; every call of the keeper's on its loop.
+  service::LimitKeeper* limits = nullptr;
+  Executor* limits_loop = nullptr;
   net::ListenerStats http_stats;
   net::ListenerStats resp_stats;
   std::atomic<uint64_t> last_connection_id{0};
+};
+
+// A worker's way to the one keeper of limits: over to the keeper's loop and back.
+class WorkerLimits final : public api::LimitChanges {
+ public:
+  WorkerLimits(Shared& shared, Executor& loop) : shared_(shared), loop_(loop) {}
+  void Put(std::string domain, std::string name, std::string body, std::optional<core::Version> if_match,
+           Done done) override;
+  void Remove(std::string domain, std::string name, std::optional<core::Version> if_match,
+              Done done) override;
+
+ private:
+  // Has `done` called on our own loop, once the log has it.
+  Done Back(Done done);
+
+  Shared& shared_;
+  Executor& loop_;
 };
 
 class Worker {
@@ -96,6 +117,7 @@ class Worker {
   const std::unique_ptr<Dialer> dialer_;  // for an engine over the network
   const std::unique_ptr<engine::EngineSession> session_;
   service::DeciderImpl decider_;
+  WorkerLimits limits_;
   api::HttpApi http_;
   api::RespApi resp_;
   std::vector<std::unique_ptr<net::Listener>> listeners_;

@@ -31,16 +31,17 @@ void DeciderImpl::Flush() {
 void DeciderImpl::Decide(Context& context) {
   const std::span<engine::Group> groups = context.batch.groups();
   context.open = static_cast<uint32_t>(groups.size()) + 1;  // the one: until we are done here
-  if (context.overload) [[unlikely]] {
+  if (&context == repeating_) repeating_ = nullptr;
+  if (context.refusal != Reason::kNone) [[unlikely]] {
     for (engine::Group& group : groups) {
       group.result.state = engine::GroupState::kUnavailable;
-      group.result.reason = Reason::kOverload;
+      group.result.reason = context.refusal;
       Decided(context.batch, group);
     }
   } else if (!groups.empty()) {
-    const SteadyTime deadline = options_.timeout ? clock_.Steady() + *options_.timeout
-                                                 : SteadyTime{std::numeric_limits<int64_t>::max()};
-    session_.Decide(context.batch, deadline, *this);
+    if (options_.timeout && !context.deadline) context.deadline = clock_.Steady() + *options_.timeout;
+    session_.Decide(context.batch, context.deadline.value_or(SteadyTime{std::numeric_limits<int64_t>::max()}),
+                    *this);
   }
   if (!context.immediate.empty()) AnswerImmediates(context);
   if (--context.open == 0) Release(context);
@@ -68,7 +69,7 @@ void DeciderImpl::Decided(engine::Batch& batch, engine::Group& group) noexcept {
   const Pending pending = context.pending[static_cast<uint32_t>(group.token)];
   const engine::GroupState state = group.result.state;
   const bool stale = state == engine::GroupState::kStale || state == engine::GroupState::kStaleClock;
-  if (stale && Repeat(context, pending, group)) [[unlikely]] {
+  if (stale && Repeat(context, pending, batch, group)) [[unlikely]] {
     flush_wanted_ = true;
   } else if (pending.receiver != nullptr) {
     AnswerGroup(pending, batch, group);
@@ -78,11 +79,13 @@ void DeciderImpl::Decided(engine::Batch& batch, engine::Group& group) noexcept {
   if (!outside) return;
   deciding_ = false;
   // Not from here: the engine may be in the middle of its own work.
-  if (std::exchange(flush_wanted_, false)) {
-    executor_.Post([self = self_] {
-      if (*self != nullptr) (*self)->Flush();
-    });
-  }
+  if (std::exchange(flush_wanted_, false)) FlushLater();
+}
+
+void DeciderImpl::FlushLater() {
+  executor_.Post([self = self_] {
+    if (*self != nullptr) (*self)->Flush();
+  });
 }
 
 bool DeciderImpl::MayRepeat(const PublishedPolicy& used, int repeats, engine::GroupState state) {
@@ -94,22 +97,6 @@ bool DeciderImpl::MayRepeat(const PublishedPolicy& used, int repeats, engine::Gr
     if (generation >= policy_->generation) return false;
   }
   counters_.totals.repeats.Add(1);
-  return true;
-}
-
-bool DeciderImpl::Repeat(const Context& context, const Pending& pending, const engine::Group& group) {
-  if (pending.request == nullptr) return false;
-  if (!MayRepeat(*context.policy, pending.repeats, group.result.state)) return false;
-  if (filling_ != nullptr && filling_->policy != policy_.get()) {
-    filled_.push_back(std::exchange(filling_, nullptr));
-  }
-  Context& again = Open();
-  Pending& next = again.pending.emplace_back(pending);
-  next.ad_hoc = nullptr;
-  ++next.repeats;
-  if (!next.request->stable) next.request = Keep(again, *next.request);
-  if (group.result.state == engine::GroupState::kStaleClock) again.estimate = group.result.now;
-  Add(again, *next.request, false);
   return true;
 }
 

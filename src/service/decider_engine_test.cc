@@ -265,6 +265,85 @@ TEST_F(DeciderTest, TheShortWayDecidesAsTheLongOne) {
   EXPECT_EQ(metrics_.Totals().unmatched, 1u);
 }
 
+// A store that has a newer version than this node: the request waits for the reload.
+class StaleWait : public DeciderTest {
+ protected:
+  StaleWait() {
+    options_.timeout = Millis(20);
+    options_.timer = &timer_;
+    session_.later = true;
+  }
+  void AnswerStale() {
+    session_.script.push_back({.state = engine::GroupState::kStale, .now = session_.now});
+    session_.Answer(0);
+    executor_.RunAll();
+  }
+
+  ManualTimer timer_;
+};
+
+TEST_F(StaleWait, TheNextPolicyDecidesItWithinTheDeadlineOfTheFirstTime) {
+  Publish({MakeLimit("rpm", {"user"}, "10/min")});
+  int reloads = 0;
+  store_.OnStale([&reloads] { ++reloads; });
+  const uint64_t token = Check(Ask(kUser42));
+  AnswerStale();
+  EXPECT_FALSE(answers_.has(token));
+  EXPECT_EQ(session_.waiting(), 0u);
+  ASSERT_EQ(timer_.size(), 1u);
+  clock_.Advance(Millis(5));
+  Publish({MakeLimit("rpm", {"user"}, "20/min")});
+  executor_.RunAll();
+  EXPECT_EQ(timer_.size(), 0u) << "it does not wait any more";
+  ASSERT_EQ(session_.waiting(), 1u);
+  EXPECT_EQ(session_.deadlines.back(), session_.deadlines.front());
+  session_.Answer(0);
+  EXPECT_EQ(answers_[token].limit, 20);
+}
+
+TEST_F(StaleWait, WithoutANewPolicyItIsUnavailableAtTheDeadline) {
+  Publish({MakeLimit("rpm", {"user"}, "10/min")});
+  const uint64_t one = Check(Ask(kUser42));
+  const uint64_t two = Check(Ask(kUser42));
+  AnswerStale();
+  AnswerStale();
+  ASSERT_EQ(timer_.size(), 1u) << "they have one deadline";
+  clock_.Advance(Millis(20));
+  timer_.FireAll();
+  executor_.RunAll();
+  for (const uint64_t token : {one, two}) {
+    const Decision decision = answers_[token];
+    EXPECT_EQ(decision.outcome, Outcome::kUnavailable);
+    EXPECT_EQ(decision.reason, Reason::kStale);
+  }
+  EXPECT_EQ(session_.deadlines.size(), 2u) << "the engine was not asked again";
+}
+
+TEST_F(StaleWait, AfterTheDeadlineNothingWaits) {
+  Publish({MakeLimit("rpm", {"user"}, "10/min")});
+  const uint64_t token = Check(Ask(kUser42));
+  clock_.Advance(Millis(20));
+  AnswerStale();
+  EXPECT_EQ(timer_.size(), 0u);
+  EXPECT_EQ(answers_[token].reason, Reason::kStale);
+}
+
+TEST_F(StaleWait, ADetachedReceiverHearsNothingAndTheDeciderMayGo) {
+  Publish({MakeLimit("rpm", {"user"}, "10/min")});
+  Check(Ask(kUser42));
+  AnswerStale();
+  decider_->Detach(answers_);
+  Publish({MakeLimit("rpm", {"user"}, "20/min")});
+  executor_.RunAll();
+  session_.AnswerAll();
+  EXPECT_EQ(answers_.size(), 0u);
+  Check(Ask(kUser42));
+  AnswerStale();
+  ASSERT_EQ(timer_.size(), 1u);
+  decider_.reset();
+  EXPECT_EQ(timer_.size(), 0u);
+}
+
 TEST_F(DeciderTest, TheShortWayRepeatsWhatIsStaleAndNotForEver) {
   Publish({MakeLimit("rpm", {"user"}, "10/min")});
   decider();

@@ -93,6 +93,7 @@ DeciderImpl::DeciderImpl(const engine::Engine& engine, engine::EngineSession& se
 }
 
 DeciderImpl::~DeciderImpl() {
+  for (const Context* context : waiting_) options_.timer->Cancel(context->timer);
   store_.RemoveLoop(*this);
   *self_ = nullptr;
 }
@@ -106,6 +107,7 @@ void DeciderImpl::SetPolicy(PolicyPointer policy) {
   };
   if (spare_ != nullptr) forget(*spare_);
   for (Context* context : idle_) forget(*context);
+  if (!waiting_.empty()) ResumeAll(Reason::kNone);
 }
 
 void DeciderImpl::Submit(const Request& request, Receiver& receiver, uint64_t token) {
@@ -142,7 +144,8 @@ DeciderImpl::Context& DeciderImpl::Open() {
 
 DeciderImpl::Context& DeciderImpl::Acquire() {
   Context& context = spare_ != nullptr ? *std::exchange(spare_, nullptr) : AcquireIdle();
-  context.overload = ++busy_ > kMaxBatches;
+  context.refusal = ++busy_ > kMaxBatches ? Reason::kOverload : Reason::kNone;
+  context.deadline.reset();
   if (context.policy != policy_.get()) [[unlikely]] {
     context.policy = policy_.get();
     context.batch.policy = policy_;

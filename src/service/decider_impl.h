@@ -2,7 +2,8 @@
 //
 // A request goes: checked against its bounds, matched by the loop's policy, selected by unit, put into the batch at
 // hand (Submit); decided by the engine (Flush); put together and handed to its receiver (Sink). A group that the
-// engine calls stale goes round again, at most kMaxRepeats times, with the newest policy or fresh calendar edges.
+// engine calls stale goes round again, at most kMaxRepeats times and within the deadline of the first time, with the
+// newest policy or fresh calendar edges. Where the newest policy is not new enough it waits for the next one.
 //
 // Thread contract: as Decider's. Construction and destruction on the loop's thread, or while it does not run.
 #pragma once
@@ -28,6 +29,8 @@ struct DeciderOptions {
   OnFull on_full = OnFull::kDeny;  // memory engine: limits with on_failure `local` when its table is full
   // Of one decision. None: the engine answers inline and needs no deadline, so Flush reads no clock.
   std::optional<Micros> timeout;
+  // The loop's; ends the wait for a newer policy at the deadline. Null: nothing waits for one.
+  Timer* timer = nullptr;
 };
 
 class DeciderImpl final : public Decider, public PolicyReceiver, private engine::Sink {
@@ -51,6 +54,9 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   // `stable`, and `into` is not used. An error is the caller's mistake, as a receiver hears it; null: decided.
   // Not while a Flush is under way.
   std::optional<Error> DecideNow(const Request& request, Decision& decision);
+
+  // Answers what waits for a newer policy, as unavailable; nothing waits from now on. Flushes.
+  void Close();
 
   // A policy older than the one at hand is ignored.
   void SetPolicy(PolicyPointer policy) override;
@@ -87,7 +93,9 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
     const PublishedPolicy* policy = nullptr;
     uint32_t number = 0;                 // its place in contexts_
     uint32_t open = 0;                   // groups that the sink has not heard of, and one while it is decided
-    bool overload = false;               // not to be given to the engine
+    Reason refusal = Reason::kNone;      // not to be given to the engine, and why
+    std::optional<SteadyTime> deadline;  // of what is repeated
+    Timer::Id timer = 0;                 // waiting_: until the deadline
     std::optional<EngineTime> estimate;  // of the engine's clock, once a limit needed it
   };
 
@@ -125,8 +133,18 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   void Decide(Context& context);
   void AnswerImmediates(Context& context);
   void AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group);
-  bool Repeat(const Context& context, const Pending& pending, const engine::Group& group);
-  // Whether to repeat a stale group; fetches the newest policy where that is what is stale.
+  bool Repeat(const Context& context, const Pending& pending, engine::Batch& batch, engine::Group& group);
+  // The context for what is repeated now, under that deadline; none: with what is submitted.
+  Context& OpenAgain(std::optional<SteadyTime> deadline);
+  // Keeps a stale request until there is a newer policy; false: it may not, or cannot, wait.
+  bool Wait(const Context& context, const Pending& pending);
+  Context* OpenWaiting(SteadyTime deadline);
+  // The wait of these is over: matched by the newest policy, they are decided, or refused with the reason.
+  void Resume(Context& context, Reason refusal);
+  void ResumeAll(Reason refusal);
+  void FlushLater();
+  void ReportStale(engine::Batch& batch, const engine::Group& group);
+  // Whether to repeat a stale group at once; fetches the newest policy where that is what is stale.
   bool MayRepeat(const PublishedPolicy& used, int repeats, engine::GroupState state);
   // Of a group that is kConflict or kUnknownId.
   Error UndecidedError(const engine::Group& group);
@@ -159,7 +177,10 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   size_t busy_ = 0;                     // contexts that are neither idle nor gone
   std::vector<Context*> filled_;        // full, not yet decided
   Context* filling_ = nullptr;
-  bool deciding_ = false;  // inside Flush or Decided: a nested Flush only asks for another round
+  Context* repeating_ = nullptr;   // in filled_, open for more of its deadline
+  std::vector<Context*> waiting_;  // for a newer policy; their requests are not matched yet
+  bool closed_ = false;            // nothing waits any more
+  bool deciding_ = false;          // inside Flush or Decided: a nested Flush only asks for another round
   bool flush_wanted_ = false;
   Context now_;  // DecideNow's own
   NoSink no_sink_;

@@ -41,6 +41,25 @@ class FakeTimer final : public Timer {
   void Cancel(Id) override {}
 };
 
+// Keeps what was scheduled until the test fires it, whatever its instant.
+class ManualTimer final : public Timer {
+ public:
+  Id Schedule(SteadyTime, std::function<void()> task) override {
+    tasks_.emplace(++last_, std::move(task));
+    return last_;
+  }
+  void Cancel(Id id) override { tasks_.erase(id); }
+  void FireAll() {
+    const std::map<Id, std::function<void()>> due = std::exchange(tasks_, {});
+    for (const auto& [id, task] : due) task();
+  }
+  size_t size() const { return tasks_.size(); }
+
+ private:
+  std::map<Id, std::function<void()>> tasks_;
+  Id last_ = 0;
+};
+
 class FakeSession final : public engine::EngineSession {
  public:
   bool later = false;  // keep groups until AnswerOldest

@@ -26,35 +26,67 @@ Result<std::shared_ptr<PublishedPolicy>> PolicyStore::Prepare(std::shared_ptr<po
   return published;
 }
 
+Result<void> PolicyStore::Publish(std::shared_ptr<policy::Policy> policy, std::vector<LimitSource> sources,
+                                  engine::EngineSession& session) {
+  const std::span<core::Limit* const> limits = policy->limits();
+  Result<std::shared_ptr<PublishedPolicy>> prepared = Prepare(std::move(policy));
+  if (!prepared) return tl::unexpected<Error>(prepared.error());
+  if (Result<void> bound = session.Bind(limits); !bound) return bound;
+  (*prepared)->sources = std::move(sources);
+  Announce(*prepared);
+  return {};
+}
+
 void PolicyStore::Publish(std::shared_ptr<policy::Policy> policy, engine::EngineSession& session,
                           std::function<void(Result<void>)> done) {
   const std::span<core::Limit* const> limits = policy->limits();
   Result<std::shared_ptr<PublishedPolicy>> prepared = Prepare(std::move(policy));
-  if (!prepared) {
-    done(tl::unexpected<Error>(prepared.error()));
-    return;
-  }
-  std::shared_ptr<PublishedPolicy> published = *std::move(prepared);
-  {
-    MutexLock lock(mutex_);
-    published->generation = ++last_generation_;
-  }
-  session.Register(limits, [this, published, done = std::move(done)](Result<void> registered) {
-    if (registered) Announce(published);
-    done(std::move(registered));
-  });
+  if (!prepared) return done(tl::unexpected<Error>(prepared.error()));
+  session.Register(limits,
+                   [this, published = *std::move(prepared), done = std::move(done)](Result<void> registered) {
+                     if (registered) Announce(published);
+                     done(std::move(registered));
+                   });
 }
 
-void PolicyStore::Announce(const PolicyPointer& published) {
+void PolicyStore::Announce(const std::shared_ptr<PublishedPolicy>& published) {
   // Posted under the lock: a loop that leaves must not be posted to after RemoveLoop.
   MutexLock lock(mutex_);
-  if (published->generation < newest_->generation) return;  // a later one was faster
+  published->generation = newest_->generation + 1;
   newest_ = published;
   for (const Loop& loop : loops_) {
-    loop.executor->Post([seat = loop.seat, published] {
-      if (seat->receiver != nullptr) seat->receiver->SetPolicy(published);
+    loop.executor->Post([seat = loop.seat, newest = newest_] {
+      if (seat->receiver != nullptr) seat->receiver->SetPolicy(newest);
     });
   }
+}
+
+void PolicyStore::ReportStale(std::string_view domain, std::string_view name, core::Version seen) {
+  std::string key(domain);
+  key += '/';
+  key += name;
+  std::function<void()> hook;
+  {
+    MutexLock lock(mutex_);
+    if (stale_.empty()) hook = on_stale_;
+    const auto found = stale_.find(key);
+    if (found != stale_.end()) {
+      found->second = std::max(found->second, seen);
+    } else if (stale_.size() < kMaxStale) {
+      stale_.emplace(std::move(key), seen);
+    }
+  }
+  if (hook) hook();
+}
+
+PolicyStore::StaleVersions PolicyStore::TakeStale() {
+  MutexLock lock(mutex_);
+  return std::exchange(stale_, {});
+}
+
+void PolicyStore::OnStale(std::function<void()> hook) {
+  MutexLock lock(mutex_);
+  on_stale_ = std::move(hook);
 }
 
 PolicyPointer PolicyStore::Newest() const {

@@ -1,5 +1,5 @@
-// The newest policy, and how it reaches the event loops: registered with the engine first (which gives every limit
-// its version and binding), given lasting names and counters, then posted to each loop, which owns its pointer.
+// The newest policy, and how it reaches the event loops: bound to the engine first, given lasting names and counters,
+// then posted to each loop, which owns its pointer. limit_keeper.h makes the policies.
 //
 // Thread contract: every method may be called from any thread, except that Publish runs on the loop of the session
 // it is given, and that AddLoop and RemoveLoop run on the loop that they name.
@@ -7,8 +7,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/executor.h"
@@ -22,11 +25,19 @@
 
 namespace penstock::service {
 
+// Where a limit comes from.
+struct LimitSource {
+  bool put = false;                               // set at run time
+  int64_t revision = 0;                           // of the file that it comes from; 0: none
+  std::shared_ptr<const std::string> definition;  // policy/definition_text.h; null where it was never told
+};
+
 // A policy as the loops see it. Immutable.
 struct PublishedPolicy {
   std::shared_ptr<const policy::Policy> policy;  // null: none, only ad hoc limits
   std::vector<LimitInfo> limits;
-  uint64_t generation = 0;  // grows by one a publication
+  std::vector<LimitSource> sources;  // likewise by Limit::number; empty: all from files that nobody told of
+  uint64_t generation = 0;           // grows by one a publication
 };
 using PolicyPointer = std::shared_ptr<const PublishedPolicy>;
 
@@ -40,11 +51,18 @@ class PolicyReceiver {
 
 class PolicyStore {
  public:
+  // Limits of which a newer version was seen, kept until somebody looks; more are dropped: they are seen again.
+  static constexpr size_t kMaxStale = 1'000;
+
   explicit PolicyStore(Metrics& metrics);
 
-  // Registers the policy and publishes it; `done` hears whether it did, on the session's loop (inline where the
-  // engine answers inline). A policy that could not be registered changes nothing. The policy must not be shared yet.
-  // Of two publications under way the later call wins.
+  // Binds the policy's limits, whose versions are set, and publishes it. What could not be bound changes nothing. The
+  // policy must not be shared yet.
+  Result<void> Publish(std::shared_ptr<policy::Policy> policy, std::vector<LimitSource> sources,
+                       engine::EngineSession& session) EXCLUDES(mutex_);
+
+  // The same for a policy whose limits were never registered, by what they were compiled to: where there is no keeper
+  // (tests, a question of the command line). `done` comes on the session's loop, inline where the engine answers inline.
   void Publish(std::shared_ptr<policy::Policy> policy, engine::EngineSession& session,
                std::function<void(Result<void>)> done) EXCLUDES(mutex_);
 
@@ -53,6 +71,14 @@ class PolicyStore {
   // The receiver gets the newest policy now and every later one through the executor.
   void AddLoop(Executor& executor, PolicyReceiver& receiver) EXCLUDES(mutex_);
   void RemoveLoop(const PolicyReceiver& receiver) EXCLUDES(mutex_);
+
+  // The engine holds a newer version of this limit than the newest policy here has.
+  void ReportStale(std::string_view domain, std::string_view name, core::Version seen) EXCLUDES(mutex_);
+  // By "domain/name".
+  using StaleVersions = std::map<std::string, core::Version, std::less<>>;
+  StaleVersions TakeStale() EXCLUDES(mutex_);
+  // Called on the reporting thread by every report that finds none waiting. Set before the first loop decides.
+  void OnStale(std::function<void()> hook) EXCLUDES(mutex_);
 
  private:
   // Outlives its loop in tasks that are still queued; `receiver` is then null. Loop thread only.
@@ -64,14 +90,15 @@ class PolicyStore {
     std::shared_ptr<Seat> seat;
   };
   Result<std::shared_ptr<PublishedPolicy>> Prepare(std::shared_ptr<policy::Policy> policy);
-  void Announce(const PolicyPointer& published) EXCLUDES(mutex_);
+  void Announce(const std::shared_ptr<PublishedPolicy>& published) EXCLUDES(mutex_);
 
   Metrics& metrics_;
   LastingNames names_;
   mutable Mutex mutex_;
-  uint64_t last_generation_ GUARDED_BY(mutex_) = 0;
   PolicyPointer newest_ GUARDED_BY(mutex_);
   std::vector<Loop> loops_ GUARDED_BY(mutex_);
+  StaleVersions stale_ GUARDED_BY(mutex_);
+  std::function<void()> on_stale_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::service

@@ -24,7 +24,7 @@ class Commands(harness.TestCase):
         self.assertRegex(version, r"^penstock \d+\.\d+\.\d+\n$")
         self.assertEqual(self.expect(0, "--version").stdout, version)
         self.assertEqual("penstock " + json.loads(self.expect(0, "version", "--json").stdout)["version"] + "\n", version)
-        for command in ([], ["serve"], ["check"], ["lint"], ["bench"], ["version"]):
+        for command in ([], ["serve"], ["check"], ["lint"], ["limits"], ["limits", "set"], ["bench"], ["version"]):
             self.assertIn("Usage", self.expect(0, *command, "--help").stdout)
         self.expect(2)
         self.expect(2, "unknown")
@@ -32,7 +32,7 @@ class Commands(harness.TestCase):
 
     def test_an_empty_value_is_a_slip_and_no_default(self):
         for args in (["serve", "--policy", ""], ["serve", "--snapshot", ""], ["check", "api", "--server", ""],
-                     ["lint", ""]):
+                     ["lint", ""], ["limits", "get", "api", ""]):
             self.assertIn("is empty", self.expect(2, *args).stderr)
         self.expect(2, "bench", "embedded", "--burst", "-5")
 

@@ -222,11 +222,14 @@ class Limits(CurlCase):
             override.pop("version")
         self.assertEqual(one, {
             "domain": "api", "name": "per-user", "unit": "requests", "key": ["user"], "algorithm": "token_bucket",
-            "limit": 20, "count": 100, "period_us": 60_000_000, "shadow": False,
+            "limit": 20, "count": 100, "period_us": 60_000_000, "shadow": False, "source": "file",
+            "definition": {"name": "per-user", "key": ["user"], "rate": "100/min", "burst": 20,
+                           "overrides": [{"match": {"user": {"exact": "banned"}}, "rate": "0"}]},
             "overrides": [{"algorithm": "token_bucket", "limit": 0, "count": 0, "period_us": 0}]})
         self.expect_problem(self.curl("/v1/limits/api/nothing"), 404, "nothing")
         self.expect_problem(self.curl("/v1/limits/api"), 404, "no such path")
-        self.assertEqual(self.curl("/v1/limits/api/per-user", method="DELETE").headers["allow"], "GET, HEAD")
+        self.expect_problem(self.curl("/v1/limits/api/per-user", method="DELETE"), 404, "set at run time")
+        self.assertEqual(self.curl("/v1/limits/api/per-user", method="POST").headers["allow"], "GET, HEAD, PUT, DELETE")
 
     def test_look_at_a_bucket_and_reset_it(self):
         bucket = "/v1/limits/api/per-user/buckets?user=a%20b"

@@ -35,6 +35,9 @@ RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
       topology_(OpenTopology(
           {*parts.dialer, parts.executor, parts.timer, engine.clock(), engine.scripts(), &engine.book()},
           engine.options(), &engine.topology_counters())) {
+  registry_ = std::make_unique<RedisRegistry>(
+      RegistryParts{*topology_, timer_, engine.clock(),
+                    engine.scripts()[static_cast<size_t>(ScriptKind::kRegistry)], engine.options().prefix});
   heart_.Start(*topology_);
   Beat();
 }
@@ -48,6 +51,7 @@ RedisSession::~RedisSession() {
 void RedisSession::Close() noexcept {
   if (std::exchange(closed_, true)) return;
   timer_.Cancel(beat_);
+  registry_->Close();
   heart_.Stop();
   for (const Ticket& ticket : std::exchange(queue_, {})) Refuse(ticket, Reason::kShuttingDown);
   topology_.reset();  // what is in flight is done, its fate unknown

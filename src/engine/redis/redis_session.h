@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/memory/registry.h"
 #include "engine/redis/asker.h"
 #include "engine/redis/fleet.h"
 #include "engine/redis/pending_call.h"
 #include "engine/redis/redis_engine.h"
+#include "engine/redis/registry.h"
 #include "engine/redis/spread_group.h"
 #include "engine/redis/topology.h"
 #include "engine/redis/undo_queue.h"
@@ -38,7 +38,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept override;
   void Close() noexcept override;
   EngineTime EstimateNow() const override;
-  LimitRegistry& registry() override { return registry_; }
+  LimitRegistry& registry() override { return *registry_; }
   Result<void> Bind(std::span<core::Limit* const> limits) override;
   bool BindAdHoc(core::Limit& limit) override;
 
@@ -96,8 +96,8 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   std::vector<PendingCall*> idle_;
   std::vector<std::unique_ptr<SpreadGroup>> spread_;
   UndoQueue undo_;
-  Registry registry_{[this] { return EstimateNow(); }};
   FleetBeat heart_;
+  std::unique_ptr<RedisRegistry> registry_;
   std::unique_ptr<Topology> topology_;  // the last: its links give back what they hold when they go
 
   // Room that is used again.

@@ -9,8 +9,6 @@
 #include "engine/redis/script_texts.h"
 
 namespace penstock::engine::redis {
-namespace {
-
 std::string Sha1(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned size = 0;
@@ -23,8 +21,6 @@ std::string Sha1(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::vector<Script> ScriptsWith(std::string_view prelude) {
   std::vector<Script> out;

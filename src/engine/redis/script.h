@@ -15,8 +15,20 @@ struct Script {
   std::string sha1;  // 40 hexadecimal digits: what EVALSHA calls it by
 };
 
-// The plain ones stand as core::Algorithm does. kFleet decides nothing: it is a node's heartbeat (fleet.h).
-enum class ScriptKind : uint8_t { kTokenBucket, kFixedWindow, kSlidingWindow, kSlidingLog, kGroup, kFleet };
+// The plain ones stand as core::Algorithm does. The last two decide nothing: a node's heartbeat (fleet.h),
+// and the registry of limits (registry.h).
+enum class ScriptKind : uint8_t {
+  kTokenBucket,
+  kFixedWindow,
+  kSlidingWindow,
+  kSlidingLog,
+  kGroup,
+  kFleet,
+  kRegistry
+};
+
+// As Script::sha1, of any bytes.
+std::string Sha1(std::string_view bytes);
 
 // Every script of this build, in the order of ScriptKind; the same objects for the life of the process.
 std::span<const Script> Scripts();
