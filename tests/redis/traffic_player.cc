@@ -263,7 +263,9 @@ bool TrafficPlayer::ChooseId(Group& group) {
   group.limits = record.asked.limits;
   if (group.step->variant == 6 && group.limits.size() > 1) group.limits.pop_back();
   const int other = group.step->limits.back();
-  if (group.step->variant == 7 && group.limits.size() < core::testing::kMaxScenarioLimits &&
+  // The model does not tell how ad hoc parameters that nobody was charged by look to a settle.
+  const bool told = group.kind != Kind::kSettle || !limits_[static_cast<size_t>(other)]->plan.ad_hoc;
+  if (told && group.step->variant == 7 && group.limits.size() < core::testing::kMaxScenarioLimits &&
       std::ranges::find(group.limits, other) == group.limits.end()) {
     group.limits.push_back(other);
   }
