@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import unittest
 from pathlib import Path
 
 import harness
@@ -165,7 +164,6 @@ class Apart(Case):
         self.assertEqual(addresses[0] & addresses[1], set())
 
 
-@unittest.skipUnless(MARK in (harness.ROOT / "README.md").read_text(), "the README shows no fleet yet")
 class Together(Case):
     def test_the_check_prints_what_the_readme_shows(self):
         running = self.start("--check")
