@@ -263,13 +263,16 @@ bool TrafficPlayer::ChooseId(Group& group) {
   group.limits = record.asked.limits;
   if (group.step->variant == 6 && group.limits.size() > 1) group.limits.pop_back();
   const int other = group.step->limits.back();
-  // The model does not tell how ad hoc parameters that nobody was charged by look to a settle.
-  const bool told = group.kind != Kind::kSettle || !limits_[static_cast<size_t>(other)]->plan.ad_hoc;
-  if (told && group.step->variant == 7 && group.limits.size() < core::testing::kMaxScenarioLimits &&
+  if (group.step->variant == 7 && group.limits.size() < core::testing::kMaxScenarioLimits &&
       std::ranges::find(group.limits, other) == group.limits.end()) {
     group.limits.push_back(other);
   }
-  return true;
+  // The model does not tell how ad hoc parameters that nobody was charged by look to a settle.
+  const auto changed = [&](int limit) {
+    const LimitState& state = *limits_[static_cast<size_t>(limit)];
+    return state.plan.ad_hoc && state.generation() > 0;
+  };
+  return group.kind != Kind::kSettle || std::ranges::none_of(group.limits, changed);
 }
 
 // An undo brings the calendar edges of its charge, and does nothing where the clock is elsewhere by now.
@@ -306,6 +309,7 @@ bool TrafficPlayer::ChooseCharge(Group& group) {
   group.adjusted = static_cast<size_t>(group.step->variant) % group.charged.limits.size();
   const int number = group.charged.limits[group.adjusted];
   const LimitState& limit = *limits_[static_cast<size_t>(number)];
+  if (!limit.finite()) return false;  // nothing is kept of it
   if (limit.plan.ad_hoc && limit.generation() != group.charged.generations[group.adjusted]) return false;
   group.delta =
       group.step->step.delta != 0 ? group.step->step.delta : -group.charged.core[group.adjusted].cost;
