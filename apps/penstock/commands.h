@@ -62,6 +62,17 @@ struct BenchFlags {
 };
 int RunBench(const BenchFlags& flags);
 
+struct VerifyFlags {
+  std::string engine;    // URL; empty: the policy's
+  std::string policy;    // whose engine section is taken
+  std::string prefix;    // empty: the policy's
+  std::string acl_user;  // whose rights are checked; empty: the URL's user
+  bool failover = false;
+  uint64_t max_keys = 100'000;
+  bool json = false;
+};
+int RunVerify(const VerifyFlags& flags);
+
 int RunVersion(bool json);
 
 // PENSTOCK_TOKEN, or empty.

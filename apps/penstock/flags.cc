@@ -164,6 +164,35 @@ void AddBench(CLI::App& app, BenchFlags& flags) {
   command.add_flag("--json", flags.json, "print the figures as JSON");
 }
 
+void AddVerify(CLI::App& app, VerifyFlags& flags) {
+  CLI::App& command = *app.add_subcommand("verify", "run the operator's checklist against a live engine");
+  command.footer(
+      "Decides on scratch buckets under the prefix, which are dropped afterwards, and reads the servers' "
+      "settings.\n"
+      "It changes nothing else, but for the failover that --failover asks for. The user of the URL needs "
+      "what a node\n"
+      "needs; what it may not read is skipped, and the report says so (docs/engines.md has the rules for a "
+      "full look).\n"
+      "Exit code: 0 fine, 1 findings, 2 wrong usage or policy, 3 the engine cannot be reached.");
+  CLI::Option* const engine =
+      command.add_option("--engine", flags.engine, "where buckets live, as for serve")->type_name("URL");
+  CLI::Option* const policy =
+      command.add_option("--policy", flags.policy, "take the settings under `engine` from this policy")
+          ->type_name("FILE_OR_DIR");
+  command.add_option("--prefix", flags.prefix, "what stands before every key [pen:]")->type_name("TEXT");
+  command
+      .add_option("--acl-user", flags.acl_user, "check this user's rights instead of those of the URL's user")
+      ->type_name("NAME");
+  command.add_flag("--failover", flags.failover, "replace a master for real, and measure the outage");
+  command.add_option("--max-keys", flags.max_keys, "how many keys of a server are looked at")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}))
+      ->capture_default_str();
+  command.add_flag("--json", flags.json, "print the report as JSON");
+  command.callback([engine, policy] {
+    if (engine->count() + policy->count() == 0) throw CLI::RequiredError("--engine or --policy");
+  });
+}
+
 // An empty value is a slip, most likely a variable that is not set: `serve --policy "$POLICY"` must not start without one.
 void RefuseEmptyValues(CLI::App& app) {
   const auto check = [](const std::string& value) {
@@ -189,12 +218,14 @@ int RunCommandLine(int argc, char** argv) {
   LimitsFlags limits;
   LintFlags lint;
   BenchFlags bench;
+  VerifyFlags verify;
   bool version_json = false;
   AddServe(app, serve);
   AddCheck(app, check);
   AddLimits(app, limits);
   AddLint(app, lint);
   AddBench(app, bench);
+  AddVerify(app, verify);
   app.add_subcommand("version", "print the version")->add_flag("--json", version_json, "print it as JSON");
   RefuseEmptyValues(app);
   try {
@@ -208,6 +239,7 @@ int RunCommandLine(int argc, char** argv) {
   if (app.got_subcommand("limits")) return RunLimits(limits);
   if (app.got_subcommand("lint")) return RunLint(lint);
   if (app.got_subcommand("bench")) return RunBench(bench);
+  if (app.got_subcommand("verify")) return RunVerify(verify);
   return RunVersion(version_json);
 }
 

@@ -3,13 +3,12 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "engine/redis/build_name.h"
 #include "engine/redis/reply_table.h"
 #include "resp/writer.h"
 
 namespace penstock::engine::redis {
 namespace {
-
-constexpr std::string_view kClientName = "penstock";
 
 bool Unknown(std::string_view error) {
   return error.starts_with("ERR unknown command") || error.starts_with("ERR unknown subcommand") ||
@@ -24,9 +23,10 @@ void Greeting::Add(Command command, std::string& out, std::initializer_list<std:
 }
 
 void Greeting::Begin(std::string& out) {
-  if (options_.password.empty()) return Add(Command::kHello, out, {"HELLO", "2", "SETNAME", kClientName});
+  if (options_.password.empty())
+    return Add(Command::kHello, out, {"HELLO", "2", "SETNAME", ConnectionName()});
   const std::string_view user = options_.user.empty() ? "default" : std::string_view(options_.user);
-  Add(Command::kHello, out, {"HELLO", "2", "AUTH", user, options_.password, "SETNAME", kClientName});
+  Add(Command::kHello, out, {"HELLO", "2", "AUTH", user, options_.password, "SETNAME", ConnectionName()});
 }
 
 void Greeting::AddAuth(std::string& out) {
@@ -37,7 +37,7 @@ void Greeting::AddAuth(std::string& out) {
       Add(Command::kAuth, out, {"AUTH", options_.user, options_.password});
     }
   }
-  Add(Command::kSetName, out, {"CLIENT", "SETNAME", kClientName});
+  Add(Command::kSetName, out, {"CLIENT", "SETNAME", ConnectionName()});
 }
 
 void Greeting::AddRest(std::string& out) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/redis/build_name.h"
 #include "engine/redis/testing/link_fixture.h"
 
 namespace penstock::engine::redis::by_hand {
@@ -21,7 +22,7 @@ TEST_F(LinkTest, TheGreetingNamesUsAndLoadsEveryScript) {
   stream()->handler.Connected();
   using Command = std::vector<std::string>;
   EXPECT_EQ(Commands(stream()->Take()),
-            (std::vector<Command>{{"HELLO", "2", "AUTH", "pen", "secret", "SETNAME", "penstock"}}));
+            (std::vector<Command>{{"HELLO", "2", "AUTH", "pen", "secret", "SETNAME", ConnectionName()}}));
   dialer_.Feed(stream(), kHelloOk);
   EXPECT_EQ(Commands(stream()->Take()), (std::vector<Command>{{"SELECT", "3"},
                                                               {"TIME"},
@@ -46,7 +47,7 @@ TEST_F(LinkTest, WhereHelloIsUnknownAuthFollows) {
   const auto commands = Commands(stream()->Take());
   ASSERT_EQ(commands.size(), 6u);
   EXPECT_EQ(commands[0], (std::vector<std::string>{"AUTH", "secret"}));
-  EXPECT_EQ(commands[1], (std::vector<std::string>{"CLIENT", "SETNAME", "penstock"}));
+  EXPECT_EQ(commands[1], (std::vector<std::string>{"CLIENT", "SETNAME", ConnectionName()}));
   dialer_.Feed(stream(), "+OK\r\n-NOPERM no\r\n" + GreetingRest());
   EXPECT_TRUE(link_->usable());
 }
