@@ -79,6 +79,12 @@ TEST(SentinelCheckTest, AReplicaMustBeThereToBePromoted) {
   EXPECT_EQ(CheckSentinels(views, "main").status, Status::kFailed);
 }
 
+TEST(SentinelCheckTest, ReplicasThatMayNotBeListedAreNoMissingReplicas) {
+  auto views = GoodSentinels();
+  for (SentinelView& view : views) view.replicas = Failure("NOPERM this user has no permissions");
+  EXPECT_EQ(CheckSentinels(views, "main").status, Status::kSkipped) << Show(CheckSentinels(views, "main"));
+}
+
 TEST(SentinelCheckTest, FewerThanThreeAreTooFew) {
   auto views = GoodSentinels();
   views.pop_back();

@@ -85,6 +85,17 @@ TEST(KeyCheckTest, AKeyWithoutTtlIsNamed) {
   EXPECT_EQ(census.CheckLayouts().status, Status::kWarning) << Show(census.CheckLayouts());
 }
 
+TEST(KeyCheckTest, RegisteredLimitsMayStayAndTheBooksHaveNoLayout) {
+  KeyCensus census("pen:");
+  census.Note("pen:{registry}", -1, Failure("WRONGTYPE Operation against a key"));
+  census.Note("pen:{registry}:versions", -1, Failure("WRONGTYPE Operation against a key"));
+  census.Note("pen:{fleet}", 9'000, Bulk("id"));
+  EXPECT_EQ(census.Check().status, Status::kOk) << Show(census.Check());
+  EXPECT_EQ(census.CheckLayouts().status, Status::kOk) << Show(census.CheckLayouts());
+  census.Note("pen:{fleet}", -1, Bulk("id"));
+  EXPECT_EQ(census.Check().status, Status::kWarning);
+}
+
 TEST(KeyCheckTest, LayoutsAreToldApart) {
   KeyCensus census("pen:");
   census.Note("pen:new", 5'000, Bulk("\x02..."));

@@ -28,7 +28,7 @@ std::string Printable(std::string_view key) {
 void KeyCensus::Note(std::string_view key, int64_t ttl_ms, const Value& first) {
   if (ttl_ms == -2) return;
   ++seen_;
-  if (!IsLastingKey(prefix_, key)) NoteLayout(key, first);
+  if (!IsBookKey(prefix_, key)) NoteLayout(key, first);
   longest_ms_ = std::max(longest_ms_, ttl_ms);
   if (ttl_ms != -1) return;
   if (IsLastingKey(prefix_, key)) {

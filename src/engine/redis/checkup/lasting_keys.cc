@@ -1,11 +1,22 @@
 #include "engine/redis/checkup/lasting_keys.h"
 
 namespace penstock::checkup {
+namespace {
+
+// Behind the prefix; nothing where the key has another.
+std::string_view NameOf(std::string_view prefix, std::string_view key) {
+  return key.starts_with(prefix) ? key.substr(prefix.size()) : std::string_view();
+}
+
+}  // namespace
 
 bool IsLastingKey(std::string_view prefix, std::string_view key) {
-  if (!key.starts_with(prefix)) return false;
-  key.remove_prefix(prefix.size());
-  return key == "{registry}" || key == "{registry}:versions";
+  const std::string_view name = NameOf(prefix, key);
+  return name == "{registry}" || name == "{registry}:versions";
+}
+
+bool IsBookKey(std::string_view prefix, std::string_view key) {
+  return IsLastingKey(prefix, key) || NameOf(prefix, key) == "{fleet}";
 }
 
 }  // namespace penstock::checkup

@@ -1,12 +1,15 @@
-// The keys that Penstock makes without a time to live (rule E9): the registered limits.
+// The keys of Penstock's that are no buckets and no request ids.
 //
-// Thread contract: pure function.
+// Thread contract: pure functions.
 #pragma once
 
 #include <string_view>
 
 namespace penstock::checkup {
 
+// Made without a time to live (rule E9): the registered limits.
 bool IsLastingKey(std::string_view prefix, std::string_view key);
+// Whose value begins with no layout byte: those, and the list of the fleet's nodes.
+bool IsBookKey(std::string_view prefix, std::string_view key);
 
 }  // namespace penstock::checkup

@@ -48,6 +48,12 @@ void AddView(Finding& finding, const SentinelView& view) {
                 "this sentinel cannot reach the master, and would vote to replace it",
                 "look into the network between them");
   }
+  if (view.replicas.is_error()) {
+    finding.Add(Status::kSkipped, view.where, "SENTINEL REPLICAS: " + view.replicas.text,
+                "could not be asked: the sentinels' user may not list the replicas",
+                "add +sentinel to the user that verify is at the sentinels");
+    return;
+  }
   std::vector<std::string> troubles;
   const size_t usable = UsableReplicas(view.replicas, troubles);
   if (usable == 0) {
