@@ -87,6 +87,7 @@ class Client::Collector final : public engine::Sink {
 Result<void> Client::TryRegister(const std::vector<core::Limit*>& limits) {
   bool done = false;
   Result<void> outcome;
+  loop_->LearnClock();
   loop_->session().Register(limits, [&](Result<void> result) {
     outcome = std::move(result);
     done = true;

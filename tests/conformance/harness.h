@@ -25,6 +25,8 @@ class TestLoop {
  public:
   virtual ~TestLoop() = default;
   virtual engine::EngineSession& session() = 0;
+  // The engine's clock was moved: what the session knows of it is learnt anew.
+  virtual void LearnClock() {}
   // Lets the loop work until `done` is true; a failure of the test if that never comes.
   virtual void RunUntil(const bool& done) = 0;
   // Of a decision: so late that none is missed, though a test moves the engine's clock by days.

@@ -86,6 +86,7 @@ class RedisLoop final : public TestLoop {
   ~RedisLoop() override { session_->Close(); }
 
   engine::EngineSession& session() override { return *session_; }
+  void LearnClock() override { WaitReady(); }
   SteadyTime deadline() const override { return clock_.Steady() + kDay * 3'650; }
   void RunUntil(const bool& done) override {
     const SteadyTime end = clock_.Steady() + kPatience;
