@@ -130,6 +130,8 @@ class Series:
         self.cpu = []
 
     def measure(self, server, load):
+        if hasattr(server, "empty"):
+            server.empty()
         before = server.cpu_us()
         calls, seconds = load()
         self.cpu.append((server.cpu_us() - before) / calls)

@@ -123,6 +123,7 @@ std::string_view ClusterTopology::trouble() const {
   }
   for (const Node& node : nodes_) {
     if (node.slots == 0 || node.link == nullptr || node.link->usable()) continue;
+    if (node.link->last_error().empty()) continue;  // its first connection is being made
     trouble_ = node.target.Text() + ": " + std::string(node.link->last_error());
     return trouble_;
   }
