@@ -108,7 +108,7 @@ Finding CheckMemory(const Deployment& deployment) {
       finding.Add(
           Status::kWarning, server.where, what,
           "nothing bounds the server's memory: many keys end in the system killing it, and limits are lost",
-          "set maxmemory to what the machine can spare; docs/engines.md says how much a key takes");
+          "set maxmemory to what the machine can spare");
       continue;
     }
     if (!used) {
