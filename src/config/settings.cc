@@ -66,9 +66,9 @@ Result<std::optional<Endpoint>> ParseListen(std::string_view text) {
 
 Result<void> CheckEngineUrl(std::string_view url) {
   if (url == "memory:" || url == "memory") return {};
-  constexpr std::string_view kRedis[] = {"redis://",           "rediss://",        "redis+sentinel://",
-                                         "rediss+sentinel://", "redis+cluster://", "rediss+cluster://",
-                                         "unix://"};
+  constexpr std::string_view kRedis[] = {
+      "redis://",          "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://",
+      "rediss+cluster://", "unix://"};
   for (const std::string_view scheme : kRedis) {
     if (url.starts_with(scheme)) return {};  // the engine itself reads the rest
   }
@@ -79,9 +79,9 @@ Result<void> CheckEngineUrl(std::string_view url) {
   const std::string_view scheme = url.substr(0, url.find(':'));
   const std::string_view known[] = {"memory", "redis", "rediss", "unix", "redis+sentinel", "redis+cluster"};
   const std::string_view near = Nearest(scheme, known, 2);
-  return Invalid("unknown engine " + Quoted(scheme) +
-                 (near.empty() ? " (memory: and redis:// are two)"
-                               : " (did you mean " + std::string(near) + ":?)"));
+  return Invalid(
+      "unknown engine " + Quoted(scheme) +
+      (near.empty() ? " (memory: and redis:// are two)" : " (did you mean " + std::string(near) + ":?)"));
 }
 
 EngineOptions ReadEngine(const std::optional<YamlValue>& value, const Reporter& reporter) {

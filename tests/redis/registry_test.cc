@@ -115,7 +115,8 @@ class RedisRegistryTest : public ::testing::Test {
   }
   template <class T>
   struct Heard {
-    std::shared_ptr<Result<T>> value;  // not an optional: g++ 12 at -O2 frees the text of an Error in one twice
+    std::shared_ptr<Result<T>>
+        value;  // not an optional: g++ 12 at -O2 frees the text of an Error in one twice
     std::function<void(Result<T>)> Listen() {
       return [this](Result<T> done) {
         EXPECT_FALSE(value) << "heard twice";
