@@ -237,6 +237,8 @@ std::string TrafficPlayer::Decide(Group& group, EngineTime now, std::vector<Mode
     if (wrong.empty() && group.operation(i).skipped) wrong = "skipped";
     if (wrong.empty()) wrong = Compare(group, i, answers[i], now);
     if (wrong.empty()) wrong = CompareCharge(group, i, expected);
+    if (expected.cost != 0)
+      limits_[static_cast<size_t>(group.limits[i])]->charged_generation = group.generations[i];
     charged.core.push_back(group.operation(i).charge);
     charged.model.push_back(expected);
   }

@@ -25,8 +25,9 @@ struct TrafficPlayer::LimitState {
   std::vector<std::unique_ptr<core::Limit>> versions;  // as nodes had it, one after the other
   core::testing::Model model;
   std::string key;
-  int64_t idle_at_us = 0;     // as the last answer said
-  int judged_generation = 0;  // of the model's parameters
+  int64_t idle_at_us = 0;      // as the last answer said
+  int judged_generation = 0;   // of the model's parameters
+  int charged_generation = 0;  // of the last charge: ad hoc, the bucket's
 
   explicit LimitState(core::testing::ModelSpec spec) : model(std::move(spec)) {}
   const core::Limit& now() const { return *versions.back(); }

@@ -289,6 +289,7 @@ bool TrafficPlayer::IsPending(const Charged& charged) const {
   for (size_t i = 0; i < charged.limits.size(); ++i) {
     const LimitState& limit = *limits_[static_cast<size_t>(charged.limits[i])];
     if (limit.plan.ad_hoc && limit.generation() != charged.generations[i]) return true;
+    if (limit.plan.ad_hoc && limit.generation() != limit.charged_generation) return true;
     if (!limit.plan.ad_hoc && limit.model.written() && limit.model.bucket_version() != limit.generation())
       return true;
   }
@@ -311,6 +312,7 @@ bool TrafficPlayer::ChooseCharge(Group& group) {
   const LimitState& limit = *limits_[static_cast<size_t>(number)];
   if (!limit.finite()) return false;  // nothing is kept of it
   if (limit.plan.ad_hoc && limit.generation() != group.charged.generations[group.adjusted]) return false;
+  if (limit.plan.ad_hoc && limit.generation() != limit.charged_generation) return false;
   group.delta =
       group.step->step.delta != 0 ? group.step->step.delta : -group.charged.core[group.adjusted].cost;
   group.limits = {number};
