@@ -230,6 +230,8 @@ class EngineSession {
   // Bind for one ad hoc limit: version 0. False: the engine had no place for its
   // parameters; it may be decided all the same and is answered kUnavailable, but should be bound anew the next time.
   virtual bool BindAdHoc(core::Limit& limit) = 0;
+  // What Batch::policy will be from now on, for engines that go on with older limits by themselves.
+  virtual void PolicyChanged(const std::shared_ptr<const void>& policy) { (void)policy; }
 };
 
 struct EngineStats {

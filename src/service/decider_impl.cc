@@ -101,6 +101,7 @@ DeciderImpl::~DeciderImpl() {
 void DeciderImpl::SetPolicy(PolicyPointer policy) {
   if (policy_ != nullptr && policy->generation < policy_->generation) return;
   policy_ = std::move(policy);
+  session_.PolicyChanged(policy_);
   const auto forget = [](Context& context) {  // the old one may go
     context.batch.policy.reset();
     context.policy = nullptr;

@@ -26,12 +26,15 @@ void FailoverSession::Close() noexcept {
   remote_->Close();
 }
 
+void FailoverSession::PolicyChanged(const std::shared_ptr<const void>& policy) {
+  policy_ = policy.get();
+  reconciler_.SetPolicy(policy);
+}
+
 void FailoverSession::Decide(engine::Batch& batch, SteadyTime deadline, engine::Sink& sink) noexcept {
   if (batch.groups().empty()) return;
-  if (batch.policy.get() != policy_) [[unlikely]] {
-    policy_ = batch.policy.get();
-    reconciler_.SetPolicy(batch.policy);
-  }
+  if (batch.policy.get() != policy_) [[unlikely]]
+    PolicyChanged(batch.policy);
   Relay& relay = Acquire();
   relay.sink = &sink;
   relay.open = batch.groups().size();

@@ -61,6 +61,8 @@ class FailoverSession final : public engine::EngineSession {
   engine::LimitRegistry& registry() override { return remote_->registry(); }
   Result<void> Bind(std::span<core::Limit* const> limits) override { return remote_->Bind(limits); }
   bool BindAdHoc(core::Limit& limit) override { return remote_->BindAdHoc(limit); }
+  // Without it a node that nobody asks any more would not tell what it used under limits that are newer now.
+  void PolicyChanged(const std::shared_ptr<const void>& policy) override;
 
  private:
   // Hears of one batch in the place of its sink.
