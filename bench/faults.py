@@ -22,6 +22,7 @@ WELL_S, FAULT_S, AFTER_S = 2, 2, 3
 LIMIT = {"name": "daily", "key": ["user"], "rate": f"{CAPACITY}/d", "on_failure": "deny"}
 DURABLE = ("appendonly yes", "appendfsync always")
 LATENCY_BOUND_MS = TIMEOUT_MS + 5
+IN_A_ROW = 50  # requests that the engine decides: it is back
 RECOVERY_BOUND_S = 1.0
 
 
@@ -121,13 +122,24 @@ def run(case, target, policy, url):
         return load.samples(), failed * 1e6, healed * 1e6
 
 
+def recovered(samples, healed):
+    """Seconds from the healing until IN_A_ROW requests in a row were decided by the engine."""
+    row = 0
+    for sent, took, _, code in sorted(samples):
+        if sent < healed:
+            continue
+        row = row + 1 if code in "AD" else 0
+        if row == IN_A_ROW:
+            return (sent + took - healed) / 1e6
+    return float("inf")
+
+
 def tell(case):
     samples, failed, healed = measure(case)
     during = sorted(took for sent, took, _, _ in samples if failed <= sent <= healed)
     lost = sum(code == "X" for *_, code in samples)
     unavailable = sum(code == "U" for *_, code in samples)
-    late = [sent + took for sent, took, _, code in samples if code == "U" and sent + took > healed]
-    recovery = max(0.0, (max(late, default=healed) - healed) / 1e6)
+    recovery = recovered(samples, healed)
     admitted = [0] * KEYS
     for *_, key, code in samples:
         admitted[key] += code == "A"
