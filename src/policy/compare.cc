@@ -72,7 +72,8 @@ std::vector<std::string> FreshBuckets(const PolicyDefinition& before, const Poli
       const std::string name = "the limit " + LimitKey(domain.name, limit.name) + " starts fresh buckets";
       const std::string changed = WhatChanged(*old_limit, limit);
       if (!changed.empty()) {
-        out.push_back(name + ": " + changed);
+        out.push_back(name + ": ");
+        out.back() += changed;
       } else if (ShardPart(*old_domain, *old_limit) != ShardPart(domain, limit)) {
         out.push_back(name + " where a Redis or Valkey keeps them: shard_by changed");
       }

@@ -64,14 +64,13 @@ void LimitKeeper::LoadNow(std::shared_ptr<const policy::PolicyDefinition> file,
         [this, made, compiled = std::move(compiled), done = std::move(done)] {
           if (!*made) return done(tl::unexpected<Error>(made->error()));
           owed_ = Loading{**made, compiled};
-          const auto load = [this, done](Result<void> looked) {
+          const auto load = [this, done](const Result<void>& looked) {
             if (looked) return RegisterFile(*std::exchange(owed_, std::nullopt), done);
-            if (overlay_.file() != nullptr) return done(std::move(looked));
+            if (overlay_.file() != nullptr) return done(looked);
             // Without an engine the first file is better than none: its limits say what to do then.
             overlay_.SetFile(owed_->file);
             compiled_ = nullptr;
-            Publish(
-                [done, looked](Result<void> published) { done(published ? looked : std::move(published)); });
+            Publish([done, looked](const Result<void>& published) { done(published ? looked : published); });
           };
           if (looked_) return load({});
           Look(true, load);
@@ -112,8 +111,10 @@ void LimitKeeper::Publish(Done done) {
           if (!*built) return done(tl::unexpected<Error>(built->error()));
           for (const auto& [key, why] : (*built)->unusable) {
             if (told_.contains(key)) continue;
-            Log(LogLevel::kError,
-                "the limit " + key + " as the registry has it cannot be used by this node: " + why);
+            std::string text = "the limit ";
+            text += key;
+            text += " as the registry has it cannot be used by this node: ";
+            Log(LogLevel::kError, text + why);
           }
           told_ = std::move((*built)->unusable);
           Result<void> published =

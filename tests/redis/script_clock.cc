@@ -6,7 +6,7 @@ namespace penstock::fixtures {
 
 // A value with a time to live ends in ~ttl and its last millisecond, as a double.
 std::string_view ScriptClock() {
-  static const std::string kLine = [] {
+  static const std::string line = [] {
     std::string lines = R"lua(
 local redis = (function(real)
   local now = tonumber(string.match(real.call('INFO', 'replication'), 'repl_backlog_size:(%d+)'))
@@ -47,7 +47,7 @@ end)(redis)
     for (char& c : lines) c = c == '\n' ? ' ' : c;
     return lines + "\n";
   }();
-  return kLine;
+  return line;
 }
 
 std::string SetScriptClock(EngineTime now) {

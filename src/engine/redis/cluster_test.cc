@@ -49,7 +49,7 @@ class Cluster : public ::testing::Test {
     Open();
     Link("a", 1).SetUsable(true);
     Link("a", 1).Answer(TwoMasters());
-    At_(8192).SetUsable(true);
+    LinkAt(8192).SetUsable(true);
     Settle();
     ASSERT_EQ(topology_->trouble(), "");
   }
@@ -58,14 +58,14 @@ class Cluster : public ::testing::Test {
     if (link == nullptr) throw std::runtime_error("no link to " + std::string(host));
     return *link;
   }
-  FakeLink& At_(int32_t slot) {
+  FakeLink& LinkAt(int32_t slot) {
     ServerLink* const link = topology_->LinkFor(slot);
     if (link == nullptr) throw std::runtime_error("no link for the slot");
     return static_cast<FakeLink&>(*link);
   }
   FakeExchange* Sent(int32_t slot, Micros wait = Millis(20)) {
     exchanges_.push_back(std::make_unique<FakeExchange>(slot, world_.In(wait)));
-    EXPECT_EQ(At_(slot).Send(*exchanges_.back()), Reason::kNone);
+    EXPECT_EQ(LinkAt(slot).Send(*exchanges_.back()), Reason::kNone);
     return exchanges_.back().get();
   }
   // Every question for the map is answered until nobody asks any more.
@@ -93,16 +93,16 @@ TEST_F(Cluster, AsksTwoSeedsAndTakesTheFirstMap) {
   EXPECT_EQ(Link("s", 9).sent.size(), 1u);
   Link("s", 9).SetUsable(true);
   Link("s", 9).Answer(TwoMasters());
-  EXPECT_EQ(At_(0).target().Text(), "a:1");
-  EXPECT_EQ(At_(8191).target().Text(), "a:1");
-  EXPECT_EQ(At_(8192).target().Text(), "c:3");
-  EXPECT_EQ(At_(16383).target().Text(), "c:3");
+  EXPECT_EQ(LinkAt(0).target().Text(), "a:1");
+  EXPECT_EQ(LinkAt(8191).target().Text(), "a:1");
+  EXPECT_EQ(LinkAt(8192).target().Text(), "c:3");
+  EXPECT_EQ(LinkAt(16383).target().Text(), "c:3");
   EXPECT_EQ(topology_->LinkFor(16384), nullptr);
   EXPECT_EQ(world_.LinkTo("b", 2), nullptr) << "a replica is not called";
   // The other seed's answer of the same round changes nothing any more.
   Link("a", 1).SetUsable(true);
   Link("a", 1).Answer(Map({Range(0, 16383, {Node("x", 1)})}));
-  EXPECT_EQ(At_(0).target().Text(), "a:1");
+  EXPECT_EQ(LinkAt(0).target().Text(), "a:1");
   EXPECT_TRUE(topology_->has_slots());
 }
 
@@ -111,9 +111,9 @@ TEST_F(Cluster, ALinkIsMadeWhenItIsFirstNeeded) {
   Link("a", 1).SetUsable(true);
   Link("a", 1).Answer(TwoMasters());
   EXPECT_EQ(world_.LinkTo("c", 3), nullptr);
-  At_(9000);
+  LinkAt(9000);
   EXPECT_NE(world_.LinkTo("c", 3), nullptr);
-  EXPECT_EQ(&At_(9000), world_.LinkTo("c", 3));
+  EXPECT_EQ(&LinkAt(9000), world_.LinkTo("c", 3));
   EXPECT_EQ(topology_->Links().size(), 3u);
 }
 
@@ -133,8 +133,8 @@ TEST_F(Cluster, MovedIsSentThereOnceAndTheMapIsAskedFor) {
   a.Redirect(Kind::kMoved, 7, "e", 5);
   ASSERT_EQ(Link("e", 5).sent.size(), 1u);
   EXPECT_FALSE(Link("e", 5).sent[0].asking);
-  EXPECT_EQ(At_(7).target().Text(), "e:5");
-  EXPECT_EQ(At_(8).target().Text(), "a:1");
+  EXPECT_EQ(LinkAt(7).target().Text(), "e:5");
+  EXPECT_EQ(LinkAt(8).target().Text(), "a:1");
   EXPECT_FALSE(exchange->fate.has_value());
   Link("e", 5).Answer("+OK\r\n");
   EXPECT_EQ(exchange->fate, Fate::kReplied);
@@ -162,7 +162,7 @@ TEST_F(Cluster, AskIsSentThereAskingAndTheMapStays) {
   Link("a", 1).Redirect(Kind::kAsk, 7, "e", 5);
   ASSERT_EQ(Link("e", 5).sent.size(), 1u);
   EXPECT_TRUE(Link("e", 5).sent[0].asking);
-  EXPECT_EQ(At_(7).target().Text(), "a:1");
+  EXPECT_EQ(LinkAt(7).target().Text(), "a:1");
   Link("e", 5).Answer("+OK\r\n");
   EXPECT_EQ(exchange->fate, Fate::kReplied);
 }
@@ -236,7 +236,7 @@ TEST_F(Cluster, AFailoverIsFoundWhileTheMasterIsGone) {
   EXPECT_EQ(lost->fate, Fate::kUnknown) << "what was sent is not sent again";
   EXPECT_NE(topology_->trouble(), "");
   FakeExchange refused(7, world_.In(Millis(20)));
-  EXPECT_EQ(At_(7).Send(refused), Reason::kEngineDown);
+  EXPECT_EQ(LinkAt(7).Send(refused), Reason::kEngineDown);
   world_.timer.Advance(ClusterTopology::kRefreshMin);
   ASSERT_FALSE(Link("c", 3).sent.empty());
   // The failover has not happened yet: it is asked again.
@@ -245,8 +245,8 @@ TEST_F(Cluster, AFailoverIsFoundWhileTheMasterIsGone) {
   ASSERT_FALSE(Link("c", 3).sent.empty());
   Link("c", 3).Answer(
       Map({Range(0, 8191, {Node("b", 2)}), Range(8192, 16383, {Node("c", 3), Node("d", 4)})}));
-  EXPECT_EQ(At_(7).target().Text(), "b:2");
-  At_(7).SetUsable(true);
+  EXPECT_EQ(LinkAt(7).target().Text(), "b:2");
+  LinkAt(7).SetUsable(true);
   EXPECT_EQ(topology_->trouble(), "");
   EXPECT_GE(world_.counters.changes.load(), 2u);
 }
@@ -277,7 +277,7 @@ TEST_F(Cluster, ASlotWithoutMasterIsTroubleAndWatched) {
   world_.timer.Advance(ClusterTopology::kRefreshMax);
   ASSERT_FALSE(Link("a", 1).sent.empty());
   Link("a", 1).Answer(TwoMasters());
-  EXPECT_EQ(At_(100).target().Text(), "a:1");
+  EXPECT_EQ(LinkAt(100).target().Text(), "a:1");
 }
 
 TEST_F(Cluster, AFrozenNodeDoesNotHoldTheMapUp) {
@@ -295,7 +295,7 @@ TEST_F(Cluster, AFrozenNodeDoesNotHoldTheMapUp) {
   EXPECT_EQ(topology_->trouble(), "");
   // What it says after all is of another day.
   Link("a", 1).Answer(Map({Range(0, 16383, {Node("x", 1)})}));
-  EXPECT_EQ(At_(9000).target().Text(), "c:3");
+  EXPECT_EQ(LinkAt(9000).target().Text(), "c:3");
 }
 
 TEST_F(Cluster, SaysWhatIsWrongWithTheServer) {
@@ -320,7 +320,7 @@ TEST_F(Cluster, SeedsThatComeUpLaterAreFound) {
   world_.timer.Advance(ClusterTopology::kRefreshMin);
   ASSERT_FALSE(Link("s", 9).sent.empty());
   Link("s", 9).Answer(TwoMasters());
-  EXPECT_EQ(At_(1).target().Text(), "a:1");
+  EXPECT_EQ(LinkAt(1).target().Text(), "a:1");
 }
 
 TEST_F(Cluster, LinksThatNobodyNeedsAreClosed) {
@@ -358,7 +358,7 @@ TEST_F(Cluster, RedirectsToManyHostsAreBounded) {
   Ready();
   for (int i = 0; i < 3'000; ++i) {
     const FakeExchange* const exchange = Sent(9000);
-    FakeLink& from = At_(9000);
+    FakeLink& from = LinkAt(9000);
     const size_t at = from.sent.size();
     ASSERT_GE(at, 1u);
     from.Redirect(Kind::kMoved, 7, "host" + std::to_string(i), 1);

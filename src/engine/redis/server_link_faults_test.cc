@@ -63,7 +63,7 @@ TEST_F(LinkTest, AfterItsDeadlineNothingIsSentAgain) {
   stream()->Take();
   dialer_.Feed(stream(), "-NOSCRIPT x\r\n-MOVED 1 a:1\r\n");
   EXPECT_EQ(stream()->Take(), "");
-  EXPECT_TRUE(redirected.empty());
+  EXPECT_TRUE(redirected_.empty());
   for (const TestExchange* exchange : {&a, &b}) {
     EXPECT_EQ(exchange->expired, 1);
     EXPECT_EQ(exchange->done, 1);
@@ -79,16 +79,16 @@ TEST_F(LinkTest, RedirectsGoToTheOwnerAndOthersAreUntouched) {
   dialer_.Feed(stream(),
                "+0\r\n-MOVED 3999 10.0.0.2:6381\r\n+2\r\n-ASK 3999 :7000\r\n-READONLY You can't write\r\n"
                "-CLUSTERDOWN Hash slot not served\r\n+6\r\n");
-  ASSERT_EQ(redirected.size(), 4u);
-  EXPECT_EQ(redirected[0].first, sent[1]);
-  EXPECT_EQ(redirected[0].second.kind, Redirect::Kind::kMoved);
-  EXPECT_EQ(redirected[0].second.slot, 3999);
-  EXPECT_EQ(redirected[0].second.host, "10.0.0.2");
-  EXPECT_EQ(redirected[0].second.port, 6381);
-  EXPECT_EQ(redirected[1].second.kind, Redirect::Kind::kAsk);
-  EXPECT_EQ(redirected[1].second.host, "");
-  EXPECT_EQ(redirected[2].second.kind, Redirect::Kind::kReadOnly);
-  EXPECT_EQ(redirected[3].second.kind, Redirect::Kind::kClusterDown);
+  ASSERT_EQ(redirected_.size(), 4u);
+  EXPECT_EQ(redirected_[0].first, sent[1]);
+  EXPECT_EQ(redirected_[0].second.kind, Redirect::Kind::kMoved);
+  EXPECT_EQ(redirected_[0].second.slot, 3999);
+  EXPECT_EQ(redirected_[0].second.host, "10.0.0.2");
+  EXPECT_EQ(redirected_[0].second.port, 6381);
+  EXPECT_EQ(redirected_[1].second.kind, Redirect::Kind::kAsk);
+  EXPECT_EQ(redirected_[1].second.host, "");
+  EXPECT_EQ(redirected_[2].second.kind, Redirect::Kind::kReadOnly);
+  EXPECT_EQ(redirected_[3].second.kind, Redirect::Kind::kClusterDown);
   for (const size_t i : {0u, 2u, 6u}) EXPECT_EQ(sent[i]->fate, Fate::kReplied);
   for (const size_t i : {1u, 3u, 4u, 5u}) EXPECT_EQ(sent[i]->done, 0);
   EXPECT_EQ(link_->in_flight(), 0u);
@@ -135,7 +135,7 @@ TEST_F(LinkTest, ABusyServerOpensTheBreakerAfterSomeAndIsTriedAnew) {
   dialer_.Feed(old, "-BUSY e\r\n");
   EXPECT_FALSE(link_->usable());
   EXPECT_EQ(link_->Send(Make("x")), Reason::kEngineDown);
-  EXPECT_EQ(changes, (std::vector{true, false}));
+  EXPECT_EQ(changes_, (std::vector{true, false}));
   dialer_.Feed(old, "+f\r\n");  // what was on its way is still heard
   EXPECT_EQ(sent[5]->text, "f");
   EXPECT_FALSE(dialer_.Has(old));
@@ -166,7 +166,7 @@ TEST_F(LinkTest, AFailedFirstAttemptEndsTheWaiting) {
   EXPECT_EQ(waiting.done, 1);
   EXPECT_EQ(waiting.fate, Fate::kNotRun);
   EXPECT_EQ(waiting.prepared, 0);
-  EXPECT_EQ(changes, std::vector{false});
+  EXPECT_EQ(changes_, std::vector{false});
   EXPECT_NE(link_->last_error().find("refused"), std::string::npos);
   EXPECT_EQ(link_->Send(Make("b")), Reason::kEngineDown);
 }
@@ -203,7 +203,7 @@ TEST_F(LinkTest, AFrozenServersLateRepliesAreHeardAndTheConnectionIsTakenBack) {
   TestExchange& next = Send("next");
   dialer_.Feed(old, "+next\r\n");
   EXPECT_EQ(next.text, "next");
-  EXPECT_EQ(changes, (std::vector{true, false, true}));
+  EXPECT_EQ(changes_, (std::vector{true, false, true}));
 }
 
 TEST_F(LinkTest, ANewConnectionTakesOverWhileTheFrozenOneIsStillHeard) {
@@ -426,7 +426,7 @@ TEST_F(LinkTest, NothingIsLostWhateverHappens) {
   Open();
   std::vector<TestExchange*> taken;
   size_t refused = 0;
-  on_redirected = [&](Exchange& exchange) {
+  on_redirected_ = [&](Exchange& exchange) {
     Reply reply;
     static_cast<TestExchange&>(exchange).Done(reply);
   };

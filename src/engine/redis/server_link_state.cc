@@ -248,6 +248,7 @@ void LinkState::CountFailure(const LinkConnection& connection, SetAside how, std
   Say(LogLevel::kWarning, "not usable: " + last_error_);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): held, since those who hear may let it go
 void LinkState::FailAll(std::shared_ptr<LinkConnection> connection) {
   if (!connection) return;
   connection->Close();
@@ -412,6 +413,8 @@ void LinkState::ExpireWaiting(SteadyTime now) {
 }
 
 void LinkState::Expire(const std::shared_ptr<LinkConnection>& connection, SteadyTime now) {
+  // Held, since those who hear may let it go.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const std::shared_ptr<LinkConnection> held = connection;
   Fifo& fifo = held->fifo();
   const uint64_t end = fifo.tail();

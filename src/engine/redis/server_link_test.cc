@@ -32,7 +32,7 @@ TEST_F(LinkTest, TheGreetingNamesUsAndLoadsEveryScript) {
   EXPECT_FALSE(link_->usable());
   dialer_.Feed(stream(), "+OK\r\n" + GreetingRest());
   EXPECT_TRUE(link_->usable());
-  EXPECT_EQ(changes, std::vector{true});
+  EXPECT_EQ(changes_, std::vector{true});
   EXPECT_EQ(link_->clock().Estimate(clock_.Steady()).us, 1'000'000'000'000'250);
   EXPECT_EQ(link_->last_error(), "");
   EXPECT_EQ(stats().connects, 1u);
@@ -61,7 +61,7 @@ TEST_F(LinkTest, AWrongPasswordSaysSoWithoutTellingIt) {
   EXPECT_NE(link_->last_error().find("WRONGPASS"), std::string::npos) << link_->last_error();
   EXPECT_NE(link_->last_error().find("ACL SETUSER"), std::string::npos) << link_->last_error();
   EXPECT_EQ(link_->last_error().find("secret"), std::string::npos) << link_->last_error();
-  EXPECT_EQ(changes, std::vector{false});
+  EXPECT_EQ(changes_, std::vector{false});
   EXPECT_TRUE(dialer_.streams.empty());
 }
 
@@ -98,7 +98,7 @@ TEST_F(LinkTest, AServerThatLoadsIsTriedAgainUntilItIsReady) {
   ASSERT_EQ(dialer_.streams.size(), 1u);
   Greet(stream());
   EXPECT_TRUE(link_->usable());
-  EXPECT_EQ(changes, (std::vector{false, true}));
+  EXPECT_EQ(changes_, (std::vector{false, true}));
 }
 
 TEST_F(LinkTest, ASentinelHasNeitherClockNorScripts) {
@@ -209,7 +209,7 @@ TEST_F(LinkTest, ALostConnectionTellsWhatMayHaveRunFromWhatDidNot) {
   EXPECT_EQ(unsent.done, 1);
   EXPECT_EQ(unsent.fate, Fate::kNotRun);
   EXPECT_FALSE(link_->usable());
-  EXPECT_EQ(changes, (std::vector{true, false}));
+  EXPECT_EQ(changes_, (std::vector{true, false}));
   EXPECT_EQ(link_->Send(Make("x")), Reason::kEngineDown);
   loop_.Advance(Millis(10));
   Greet(stream());

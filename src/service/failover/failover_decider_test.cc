@@ -20,10 +20,10 @@ class FailoverDecider : public ::testing::Test {
     node_.executor.RunAll();
   }
   Decision Check(int64_t cost = 1) {
-    static const std::vector<Attribute> kUser = {{"user", "42"}};
+    static const std::vector<Attribute> user = {{"user", "42"}};
     Request request;
     request.domain = "api";
-    request.attributes = kUser;
+    request.attributes = user;
     request.options.cost = cost;
     decider_.Submit(request, answers_, ++token_);
     decider_.Flush();

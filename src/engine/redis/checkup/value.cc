@@ -27,8 +27,8 @@ std::string_view Cut(std::string_view& rest, char separator) {
 std::string_view Value::code() const { return std::string_view(text).substr(0, text.find(' ')); }
 
 const Value& Value::At(size_t place) const {
-  static const Value kNothing;
-  return place < items.size() ? items[place] : kNothing;
+  static const Value nothing;
+  return place < items.size() ? items[place] : nothing;
 }
 
 std::optional<int64_t> Value::Number() const {

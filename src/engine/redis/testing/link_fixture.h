@@ -79,10 +79,10 @@ class TestExchange final : public Exchange {
 class LinkTest : public ::testing::Test, public LinkOwner {
  protected:
   void Redirected(ServerLink&, Exchange& exchange, const Redirect& redirect) noexcept override {
-    redirected.emplace_back(&exchange, redirect);
-    if (on_redirected) on_redirected(exchange);
+    redirected_.emplace_back(&exchange, redirect);
+    if (on_redirected_) on_redirected_(exchange);
   }
-  void LinkChanged(ServerLink& link) noexcept override { changes.push_back(link.usable()); }
+  void LinkChanged(ServerLink& link) noexcept override { changes_.push_back(link.usable()); }
 
   void Open() {
     DialTarget target;
@@ -133,9 +133,9 @@ class LinkTest : public ::testing::Test, public LinkOwner {
   LinkBook book_;
   std::deque<TestExchange> exchanges_;
   std::unique_ptr<ServerLink> link_;
-  std::vector<std::pair<Exchange*, Redirect>> redirected;
-  std::function<void(Exchange&)> on_redirected;
-  std::vector<bool> changes;
+  std::vector<std::pair<Exchange*, Redirect>> redirected_;
+  std::function<void(Exchange&)> on_redirected_;
+  std::vector<bool> changes_;
 };
 
 }  // namespace penstock::engine::redis::by_hand
