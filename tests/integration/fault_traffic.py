@@ -16,7 +16,7 @@ from collections import Counter
 import harness
 from wire import Closed, Http, Resp, RespError
 
-HANG_S = 4.0  # no answer takes so long, however busy the machine: the time-outs are some 10 ms
+HANG_S = 4.0  # no answer takes so long on a machine that has time for it: the time-outs are some 10 ms
 PAUSE_S = 0.01
 
 
@@ -63,8 +63,16 @@ class Traffic:
         targets = [(index, node) for index, node in enumerate(nodes)]
         self._threads = [threading.Thread(target=self._run, args=(*targets[i % len(targets)], i // len(targets) % 2))
                          for i in range(connections)]
+        self.starved = 0.0  # the longest that one who wanted to sleep for a moment slept in excess
+        self._threads.append(threading.Thread(target=self._watch))
         for thread in self._threads:
             thread.start()
+
+    def _watch(self):
+        while not self._ends.is_set():
+            began = time.monotonic()
+            time.sleep(0.02)
+            self.starved = max(self.starved, time.monotonic() - began - 0.02)
 
     def _run(self, index, node, speaks_http):
         ask = ask_http if speaks_http else ask_resp
@@ -127,6 +135,7 @@ class Traffic:
         """Nothing was lost, nothing took long, nobody was told two things at once."""
         test.assertEqual(self.lost, [])
         test.assertGreater(len(self.samples), 50)
-        slow = [sample for sample in self.samples if sample.took > HANG_S]
+        # Client, node and Redis may each have been kept waiting for the machine.
+        slow = [sample for sample in self.samples if sample.took > HANG_S + 5 * self.starved]
         test.assertEqual(slow, [])
         test.assertEqual([sample for sample in self.samples if sample.outcome == "contradiction"], [])

@@ -21,14 +21,14 @@ FROZEN_ON = ("cluster-replica-no-failover yes", "cluster-require-full-coverage n
 class Case(harness.TestCase):
     LINES = ()
     LIMITS, TIMEOUT = [DAILY], "100ms"
-    MORE = {}  # of the domain
+    NODES = 1
 
     def setUp(self):
         super().setUp()
         text = redis_fleet.policy(self.LIMITS, timeout=self.TIMEOUT)
         self.policy = self.write("policy.yaml", text)
         self.cluster = self.enterContext(redis_groups.Cluster(*self.LINES))
-        self.fleet = self.enterContext(redis_fleet.Fleet(1, self.policy, self.cluster.url, "--threads", "2"))
+        self.fleet = self.enterContext(redis_fleet.Fleet(self.NODES, self.policy, self.cluster.url, "--threads", "2"))
         self.fleet.wait_ready()
         self.node = self.fleet[0]
 
@@ -73,6 +73,8 @@ class Case(harness.TestCase):
 
 
 class MastersAreReplaced(Case):
+    NODES = 2
+
     def test_by_order_without_losing_a_charge(self):
         traffic = self.through(lambda: self.cluster.failover(0), lambda: self.cluster.failover(1))
         self.assert_limit_kept(traffic)
@@ -106,6 +108,8 @@ class MastersAreReplaced(Case):
 
 
 class SlotsMove(Case):
+    NODES = 2
+
     def test_under_traffic_without_losing_a_charge(self):
         def move():
             names = [name for name in self.cluster.nodes[0].keys("pen:{api/*")]

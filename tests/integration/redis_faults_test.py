@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A node goes on answering while its Redis is stopped, frozen, killed, emptied, cut off, full or closed to it: nothing is
+"""Two nodes go on answering while their Redis is stopped, frozen, killed, emptied, cut off, full or closed to it: nothing is
 lost, nothing hangs, the engine decides again by itself, and as long as Redis kept its data no bucket admits above its
 limit. What was answered `unavailable` is not charged, where Redis says it can be known."""
 import time
@@ -26,13 +26,14 @@ class Faults(harness.TestCase):
     def redis(self, *lines):
         return self.enterContext(redis_fleet.Redis(*lines))
 
-    def node(self, url):
-        fleet = self.enterContext(redis_fleet.Fleet(1, self.policy, url, "--threads", "2"))
+    def nodes(self, url):
+        fleet = self.enterContext(redis_fleet.Fleet(2, self.policy, url, "--threads", "2"))
         fleet.wait_ready()
         return fleet
 
     def suffer(self, fleet, fails, heals=lambda: None, pauses=True):
         """Traffic through the fault and until the engine decides again. `pauses`: nothing is decided meanwhile."""
+        self.fleet = fleet
         with Traffic(fleet, keys=KEYS) as traffic:
             traffic.wait_decided()
             time.sleep(WELL_S)
@@ -54,11 +55,23 @@ class Faults(harness.TestCase):
         harness.wait_for(lambda: len({s.user for s in traffic.samples[-4 * KEYS:] if s.outcome == "denied"}) == KEYS,
                          lambda: f"not everybody is refused in the end: {traffic.samples[-KEYS:]}")
 
-    def assert_limit_kept(self, traffic, exactly=False):
-        """No bucket admitted more; `exactly`: nor less, so that nothing was charged that was not admitted."""
+    def assert_limit_kept(self, traffic, exactly_on=None):
+        """No bucket admitted more; `exactly_on` this Redis: nothing is charged there that was not admitted."""
         self.assertLessEqual(max(traffic.admitted.values()), LIMIT, traffic.admitted)
-        if exactly:
-            self.assertEqual(traffic.admitted, {f"u{i}": LIMIT for i in range(KEYS)})
+        if exactly_on is None or self.counted("penstock_redis_connections_given_up_total"):
+            return  # given up: what was under way after seconds of silence is of unknown fate
+
+        def too_much():
+            used = books.used(exactly_on)
+            self.assertEqual({user: n for user, n in traffic.admitted.items() if used[user] < n}, {})
+            return sum(used.values()) - sum(traffic.admitted.values())
+        # On a machine that is too busy an undo may itself be late; it is counted then.
+        harness.wait_for(lambda: too_much() <= self.counted("penstock_undo_lost_total"),
+                         lambda: f"{too_much()} charged in vain: {books.used(exactly_on)}, {traffic.admitted}")
+
+    def counted(self, name):
+        lines = [line for node in self.fleet for line in node.ask("GET", "/metrics").body.decode().splitlines()]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((name + " ", name + "{")))
 
 
     def assert_nobody_waited(self, traffic):
@@ -72,18 +85,18 @@ class Faults(harness.TestCase):
 class OnAServerThatKeepsItsData(Faults):
     def test_stopped_in_order_and_started(self):
         redis = self.redis(*DURABLE)
-        traffic = self.suffer(self.node(redis.url()), redis.stop, redis.start)
+        traffic = self.suffer(self.nodes(redis.url()), redis.stop, redis.start)
         self.assert_limit_kept(traffic)
 
     def test_killed_and_started(self):
         redis = self.redis(*DURABLE)
-        traffic = self.suffer(self.node(redis.url()), redis.kill, redis.start)
+        traffic = self.suffer(self.nodes(redis.url()), redis.kill, redis.start)
         self.assert_limit_kept(traffic)
 
     def test_frozen_what_was_not_answered_in_time_is_not_charged_when_it_wakes(self):
         redis = self.redis()
-        traffic = self.suffer(self.node(redis.url()), redis.freeze, redis.thaw)
-        self.assert_limit_kept(traffic, exactly=True)
+        traffic = self.suffer(self.nodes(redis.url()), redis.freeze, redis.thaw)
+        self.assert_limit_kept(traffic, exactly_on=redis)
         self.assert_nobody_waited(traffic)
 
     def test_frozen_and_killed_and_started(self):
@@ -92,15 +105,15 @@ class OnAServerThatKeepsItsData(Faults):
         def start():
             redis.kill()
             redis.start()
-        self.assert_limit_kept(self.suffer(self.node(redis.url()), redis.freeze, start))
+        self.assert_limit_kept(self.suffer(self.nodes(redis.url()), redis.freeze, start))
 
     def test_on_a_unix_socket_killed_and_started(self):
         redis = self.redis(*DURABLE)
-        self.assert_limit_kept(self.suffer(self.node(redis.unix_url), redis.kill, redis.start))
+        self.assert_limit_kept(self.suffer(self.nodes(redis.unix_url), redis.kill, redis.start))
 
     def test_its_scripts_flushed_nobody_notices(self):
         redis = self.redis()
-        fleet = self.node(redis.url())
+        self.fleet = fleet = self.nodes(redis.url())
         with Traffic(fleet, keys=KEYS) as traffic:
             traffic.wait_decided()
             for _ in range(10):
@@ -108,11 +121,11 @@ class OnAServerThatKeepsItsData(Faults):
                 traffic.wait_decided(10)
             self.spend(traffic)
         traffic.check(self)
-        self.assert_limit_kept(traffic, exactly=not traffic.count("unavailable"))
+        self.assert_limit_kept(traffic, exactly_on=redis)
 
     def test_busy_with_a_script_of_somebody_elses(self):
         redis = self.redis("lua-time-limit 50")
-        fleet = self.node(redis.url())
+        fleet = self.nodes(redis.url())
         endless = redis.connect()
         self.addCleanup(endless.close)
 
@@ -128,16 +141,16 @@ class OnANetworkThatFails(Faults):
         super().setUp()
         self.store = self.redis()
         self.proxy = self.enterContext(Proxy(("127.0.0.1", self.store.port)))
-        self.fleet = self.node(self.store.url(self.proxy.port))
+        self.fleet = self.nodes(self.store.url(self.proxy.port))
 
     def test_packets_vanish_both_ways(self):
         traffic = self.suffer(self.fleet, self.proxy.black_hole, self.proxy.heal)
-        self.assert_limit_kept(traffic, exactly=True)
+        self.assert_limit_kept(traffic, exactly_on=self.store)
         self.assert_nobody_waited(traffic)
 
     def test_replies_vanish_and_what_they_charged_is_taken_back_when_they_come(self):
         traffic = self.suffer(self.fleet, lambda: self.proxy.black_hole(requests=False), self.proxy.heal)
-        self.assert_limit_kept(traffic, exactly=True)
+        self.assert_limit_kept(traffic, exactly_on=self.store)
 
     def test_connections_are_cut_and_refused(self):
         self.assert_limit_kept(self.suffer(self.fleet, self.proxy.cut, self.proxy.heal))
@@ -148,14 +161,14 @@ class OnANetworkThatFails(Faults):
 
     def test_slower_than_the_time_out(self):
         traffic = self.suffer(self.fleet, lambda: self.proxy.delay(0.2), lambda: self.proxy.delay(0))
-        self.assert_limit_kept(traffic, exactly=True)
+        self.assert_limit_kept(traffic, exactly_on=self.store)
 
 
 class OnAServerThatRefuses(Faults):
     def setUp(self):
         super().setUp()
         self.store = self.redis("min-replicas-max-lag 1", "enable-protected-configs yes")
-        self.fleet = self.node(self.store.url())
+        self.fleet = self.nodes(self.store.url())
 
     def told(self, *words):
         for word in words:
@@ -166,12 +179,12 @@ class OnAServerThatRefuses(Faults):
 
     def test_at_maxmemory(self):
         traffic = self.suffer(self.fleet, *self.setting("maxmemory", "1mb", "0"))
-        self.assert_limit_kept(traffic, exactly=True)
+        self.assert_limit_kept(traffic, exactly_on=self.store)
         self.told("OOM", "raise maxmemory", "noeviction")
 
     def test_without_the_replicas_that_it_wants(self):
         traffic = self.suffer(self.fleet, *self.setting("min-replicas-to-write", 1, 0))
-        self.assert_limit_kept(traffic, exactly=True)
+        self.assert_limit_kept(traffic, exactly_on=self.store)
         self.told("NOREPLICAS", "min-replicas-to-write")
 
     def test_that_cannot_save(self):
@@ -182,14 +195,14 @@ class OnAServerThatRefuses(Faults):
                 connection.ask("BGSAVE")
             harness.wait_for(lambda: self.store.info("persistence")["rdb_last_bgsave_status"] == "err")
         traffic = self.suffer(self.fleet, fails, lambda: self.store.ask("CONFIG", "SET", "save", ""))
-        self.assert_limit_kept(traffic, exactly=True)
+        self.assert_limit_kept(traffic, exactly_on=self.store)
         self.told("MISCONF", "disk")
 
     def test_that_takes_a_command_from_its_user(self):
         rules = "ACL", "SETUSER", redis_fleet.USER
         traffic = self.suffer(self.fleet, lambda: self.store.ask(*rules, "-evalsha"),
                               lambda: self.store.ask(*rules, "+evalsha"))
-        self.assert_limit_kept(traffic, exactly=True)
+        self.assert_limit_kept(traffic, exactly_on=self.store)
         self.told("the rule +evalsha is missing")
 
     def test_that_takes_from_its_user_what_scripts_do(self):
@@ -222,12 +235,12 @@ class OnAServerThatRefuses(Faults):
 class OnAServerThatLosesItsData(Faults):
     def test_restarted_empty_a_bucket_is_given_out_once_more_at_most(self):
         redis = self.redis()
-        traffic = self.suffer(self.node(redis.url()), redis.kill, redis.start)
+        traffic = self.suffer(self.nodes(redis.url()), redis.kill, redis.start)
         self.assertLessEqual(max(traffic.admitted.values()), 2 * LIMIT)
 
     def test_emptied_a_bucket_is_given_out_once_more_at_most(self):
         redis = self.redis()
-        traffic = self.suffer(self.node(redis.url()), lambda: redis.ask("FLUSHALL"), pauses=False)
+        traffic = self.suffer(self.nodes(redis.url()), lambda: redis.ask("FLUSHALL"), pauses=False)
         self.assertLessEqual(max(traffic.admitted.values()), 2 * LIMIT)
         self.assertEqual(set(books.used(redis).values()), {LIMIT})
 

@@ -18,14 +18,14 @@ class Case(harness.TestCase):
         self.policy = self.write("policy.yaml", redis_fleet.policy([DAILY], timeout="100ms"))
         self.set = self.enterContext(redis_groups.SentinelSet())
 
-    def node(self, url=None):
-        fleet = self.enterContext(redis_fleet.Fleet(1, self.policy, url or self.set.url, "--threads", "2"))
+    def nodes(self, url=None):
+        fleet = self.enterContext(redis_fleet.Fleet(2, self.policy, url or self.set.url, "--threads", "2"))
         fleet.wait_ready()
         return fleet
 
     def through(self, *events):
         """Traffic through the events, one after another, until everybody is refused."""
-        with Traffic(self.node(), keys=KEYS) as traffic:
+        with Traffic(self.nodes(), keys=KEYS) as traffic:
             traffic.wait_decided(100)
             for event in events:
                 event()
@@ -98,7 +98,7 @@ class SentinelsComeAndGo(Case):
         def back():
             for server in everyone:
                 server.start()
-        with Traffic(self.node(), keys=KEYS) as traffic:
+        with Traffic(self.nodes(), keys=KEYS) as traffic:
             traffic.wait_decided()
             gone()
             harness.wait_for(lambda: traffic.count("unavailable") > 50)
