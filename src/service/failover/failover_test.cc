@@ -299,10 +299,12 @@ TEST_F(Failover, ARepeatInTheOutageGetsItsFirstAnswer) {
 
 TEST_F(Failover, ASettleFindsAnIdThatIsKeptHereAndNeverDeniesThatThereIsOne) {
   Open(1);
+  std::vector<std::unique_ptr<core::Limit>> limits;  // a policy's live until all is told
   for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kFixedWindow,
                                     Algorithm::kSlidingWindow, Algorithm::kSlidingLog}) {
-    const auto limit =
-        Limit(Rate(algorithm, 20, Seconds(86'400)), "l" + std::to_string(static_cast<int>(algorithm)));
+    limits.push_back(
+        Limit(Rate(algorithm, 20, Seconds(86'400)), "l" + std::to_string(static_cast<int>(algorithm))));
+    const core::Limit* const limit = limits.back().get();
     const auto settle = [](engine::Group& group) {
       group.mode = engine::Mode::kSettle;
       group.request_id = "r-1";
