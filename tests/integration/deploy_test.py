@@ -231,6 +231,8 @@ class Policy(harness.TestCase):
         self.assertEqual(len(allowed), 1)
         self.assertIn(f">{self.engine.password}", allowed[0])
         self.assertIn("user default off", " ".join(users), "nobody else gets in")
+        documented = (ROOT / "docs/engines.md").read_text().splitlines()
+        self.assertIn(" ".join(allowed[0]).replace(f">{self.engine.password}", ">SECRET"), documented)
 
     def test_its_domain_is_the_services(self):
         domains = yaml.safe_load((DEPLOY / "policy.yaml").read_text())["domains"]

@@ -13,7 +13,7 @@ from wire import Resp
 NODE, NODE_PASSWORD = redis_fleet.USER, redis_fleet.PASSWORD
 # What docs/engines.md gives to the user that verify runs as, beyond what a node has.
 MORE = ("+config|get +info +acl|whoami +acl|getuser +acl|dryrun +scan +pttl +getrange +script|exists +client|list "
-        "+cluster|info +cluster|failover")
+        "+cluster|info +cluster|nodes +cluster|failover")
 PASSWORD = "verify-secret"
 USERS = redis_fleet.USERS.read_text()
 NODE_RULES = next(line for line in USERS.splitlines() if line.startswith(f"user {NODE} ")).split(" ", 3)[3]
