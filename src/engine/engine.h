@@ -213,7 +213,8 @@ class EngineSession {
   // bucket's line, far from the processor) may be begun, while the caller still fills the batch.
   virtual void Expect(core::Operation& operation) noexcept { (void)operation; }
 
-  // Answers every group that is under way, as kUnavailable, and takes no more. Before whoever hears of groups goes.
+  // Answers every group that is under way, as kUnavailable, and takes no more: what comes later is answered inside
+  // Decide. Before whoever hears of groups goes; not from inside Decided.
   virtual void Close() noexcept {}
 
   // An estimate of the engine's time, for calendar boundaries.

@@ -20,6 +20,7 @@ class Asker {
 
 enum class UndoFate : uint8_t {
   kDone,
+  kDropped,  // a bucket has a newer version than the charge, which stays: asking again changes nothing
   kNotRun,
   kMayHaveRun,
 };

@@ -53,8 +53,15 @@ void RedisSession::Close() noexcept {
   timer_.Cancel(beat_);
   registry_->Close();
   heart_.Stop();
-  for (const Ticket& ticket : std::exchange(queue_, {})) Refuse(ticket, Reason::kShuttingDown);
+  RefuseQueued();
   topology_.reset();  // what is in flight is done, its fate unknown
+  RefuseQueued();     // a request over several slots may have gone on to its next one
+}
+
+void RedisSession::RefuseQueued() {
+  while (!queue_.empty()) {
+    for (const Ticket& ticket : std::exchange(queue_, {})) Refuse(ticket, Reason::kShuttingDown);
+  }
 }
 
 void RedisSession::Beat() {
@@ -97,8 +104,9 @@ EngineTime RedisSession::EstimateNow() const {
 
 void RedisSession::Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept {
   for (Group& group : batch.groups()) {
-    const std::span<core::Operation> operations = batch.operations(group);
-    if (topology_ != nullptr && topology_->has_slots() && IsSpread(operations)) {
+    if (closed_) {  // no later turn may come
+      Refuse({.batch = &batch, .group = &group, .sink = &sink, .deadline = deadline}, Reason::kShuttingDown);
+    } else if (topology_->has_slots() && IsSpread(batch.operations(group))) {
       StartSpread(batch, group, deadline, sink);
     } else {
       Ask(batch, group, deadline, sink);
@@ -144,7 +152,7 @@ void RedisSession::AskUndo(uint64_t number, int32_t slot, SteadyTime deadline) n
   Enqueue({.deadline = deadline, .slot = slot, .undo = number});
 }
 
-// Never answered from here: what is refused hears of it at the end of the turn too.
+// Never answered from here: what is refused hears of it at the end of the turn, or in Close.
 void RedisSession::Enqueue(const Ticket& ticket) {
   queue_.push_back(ticket);
   if (std::exchange(flush_posted_, true)) return;
@@ -165,11 +173,14 @@ void RedisSession::Refuse(const Ticket& ticket, Reason reason, bool may_have_run
 void RedisSession::Flush() {
   flush_posted_ = false;
   flushing_.swap(queue_);
+  const SteadyTime now = engine_.clock().Steady();
   for (size_t i = 0; i < flushing_.size(); ++i) {
     if (closed_) {
       Refuse(flushing_[i], Reason::kShuttingDown);
     } else if (i >= kMaxQueued) {
       Refuse(flushing_[i], Reason::kOverload);
+    } else if (flushing_[i].deadline <= now) {
+      Refuse(flushing_[i], Reason::kTimeout);  // and does not take those with it that share its call
     } else {
       Place(flushing_[i]);
     }
@@ -302,7 +313,8 @@ void RedisSession::AnswerAll(PendingCall& call, bool read, const Reply& reply) {
     if (read) {
       AnswerOne(ticket, call.call.sent()[i]);
     } else if (reply.fate == Fate::kReplied) {
-      Refuse(ticket, Reason::kEngineDown);  // an error: the script did not run
+      // An error that the link leaves to us, or no answer of a script: who knows how far it came.
+      Refuse(ticket, Reason::kEngineDown, true);
     } else {
       Refuse(ticket, reply.reason, reply.fate == Fate::kUnknown);
     }
@@ -342,8 +354,14 @@ void RedisSession::AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent)
   TellOdd(ticket, sent.answer == Answer::kNone ? Answer::kBroken : sent.answer);
   switch (sent.answer) {
     case Answer::kDecided:
-      if (ticket.undo != 0) return undo_.Answered(ticket.undo, UndoFate::kDone);
+      if (ticket.undo != 0) {
+        return undo_.Answered(ticket.undo, sent.dropped > 0 ? UndoFate::kDropped : UndoFate::kDone);
+      }
       if (ticket.group->result.state == GroupState::kStale) Count(counters.stale);
+      for (const core::Operation& operation : ticket.batch->operations(*ticket.group)) {
+        if (operation.verdict.saturated) [[unlikely]]
+          Count(counters.saturated);
+      }
       return ticket.sink->Decided(*ticket.batch, *ticket.group);
     case Answer::kAskGroup: {
       Ticket again = ticket;
@@ -366,7 +384,7 @@ void RedisSession::AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent)
       break;
   }
   Count(counters.broken);
-  Refuse(ticket, Reason::kEngineDown, sent.charged);
+  Refuse(ticket, Reason::kEngineDown, true);
 }
 
 void RedisSession::Recycle(PendingCall& call) {

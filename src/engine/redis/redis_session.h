@@ -54,6 +54,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   // Whether the group's buckets stand in several slots; fills slots_.
   bool IsSpread(std::span<const core::Operation> operations);
   void StartSpread(Batch& batch, Group& group, SteadyTime deadline, Sink& sink);
+  void RefuseQueued();
   // Puts what is queued into calls and sends them.
   void Flush();
   void Place(const Ticket& ticket);

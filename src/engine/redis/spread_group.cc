@@ -174,7 +174,7 @@ void SpreadGroup::TakeBack() {
       undo.decided = group.result.now;
       undo.unless_replayed = true;
       BindingOf(*operation.limit).keys.Append(undo.key, operation.key);
-      if (!group.request_id.empty()) {
+      if (!group.request_id.empty() && group.result.replayable) {  // else the id was not kept
         AppendIdKey(undo.id_key, prefix_, part.slot, group.domain, group.request_id);
       }
     }
