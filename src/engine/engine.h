@@ -71,7 +71,9 @@ struct Group {
   std::string_view request_id;  // empty = none
   uint64_t fingerprint = 0;  // of the request as it was asked: tells a repeat from another request (rule E10)
   Micros keep_id{60'000'000};  // how long the id is kept
-  uint64_t token = 0;          // the caller's own
+  // Kept although nothing is charged here, since another part of the request is: a settle finds its place then.
+  bool keep_id_anyway = false;
+  uint64_t token = 0;  // the caller's own
 
   // Out.
   GroupResult result;

@@ -16,6 +16,7 @@ inline constexpr size_t kChargeBytes = 40;     // at, window, debt_before, cost,
 inline constexpr uint8_t kForceFlag = 1;
 inline constexpr uint8_t kPartialFlag = 2;
 inline constexpr uint8_t kDryFlag = 4;
+inline constexpr uint8_t kKeepIdFlag = 32;
 inline constexpr uint8_t kUnlessReplayedFlag = 8;
 inline constexpr uint8_t kUndoFlag = 16;
 // Of an operation.

@@ -177,7 +177,7 @@ void ScriptCall::AddToGroup(const CallPart& part) {
   const bool dry = options.dry || part.dry;
   groups_ += static_cast<char>(group.mode);
   groups_ += static_cast<char>((options.force ? kForceFlag : 0) | (options.partial ? kPartialFlag : 0) |
-                               (dry ? kDryFlag : 0));
+                               (dry ? kDryFlag : 0) | (group.keep_id_anyway ? kKeepIdFlag : 0));
   Append(groups_, static_cast<uint16_t>(part.operations.size()));
   Append(groups_, part.id_key.empty() ? uint16_t{0} : AddKey(part.id_key));
   AppendDouble(groups_, options.max_wait.count);

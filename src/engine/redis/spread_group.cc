@@ -37,10 +37,13 @@ void SpreadGroup::MakeParts(std::span<const int32_t> slots) {
     }
     part->operations.push_back(i);
     part->enforced |= !operations[i].limit->shadow;
+    part->refunds |= operations[i].cost < 0;
   }
-  // Those that cannot refuse come last: a shadow limit is charged only for what is allowed.
+  // Those that cannot refuse come last: a shadow limit is charged only for what is allowed, and a refund is taken back
+  // in whole costs only.
   std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
-    return a.enforced != b.enforced ? a.enforced : a.slot < b.slot;
+    if (a.enforced != b.enforced) return a.enforced;
+    return a.refunds != b.refunds ? b.refunds : a.slot < b.slot;
   });
 }
 
@@ -70,7 +73,9 @@ void SpreadGroup::Fill(Part& part, bool dry) {
     group.options.max_wait = {};
   }
   group.domain = whole.domain;
-  if (!dry) group.request_id = whole.request_id;
+  // A look that meets the id is told the first answer.
+  if (!dry || phase_ == Phase::kLook) group.request_id = whole.request_id;
+  group.keep_id_anyway = phase_ == Phase::kDebit;
   group.fingerprint = whole.fingerprint;
   group.keep_id = whole.keep_id;
   const std::span<core::Operation> operations = request_.batch.operations(whole);
@@ -110,15 +115,17 @@ void SpreadGroup::Decided(Batch&, Group& group) noexcept {
 
 // What every unit has: the smallest of what is asked and what each enforced limit has.
 void SpreadGroup::LookedAt() {
-  bool decided = true;
+  bool decided = true, replayed = true;
   for (Part& part : parts_) {
+    replayed &= part.batch.groups()[0].result.replayed;
     decided &= part.batch.groups()[0].result.state == GroupState::kDecided || !part.enforced;
     if (part.enforced && !part.failed) decided &= !Refuses(part);
   }
-  if (!decided || ++looks_ > kMaxLooks) return AllAnswered();
+  if (replayed || !decided || ++looks_ > kMaxLooks) return AllAnswered();
   const std::span<core::Operation> operations = request_.batch.operations(request_.group);
   for (uint32_t i = 0; i < operations.size(); ++i) costs_[i] = operations[i].cost;
   for (Part& part : parts_) {
+    if (part.batch.groups()[0].result.replayed) continue;
     for (const core::Operation& looked : OperationsOf(part)) {
       if (looked.limit->shadow || looked.cost <= 0 || looked.verdict.limit < 0) continue;
       for (uint32_t i = 0; i < operations.size(); ++i) {
@@ -162,8 +169,9 @@ void SpreadGroup::DebitNext() {
 
 void SpreadGroup::TakeBack() {
   for (Part& part : parts_) {
+    if (!std::exchange(part.charged, false)) continue;  // perhaps never asked: then it has no group
     const Group& group = part.batch.groups()[0];
-    if (!std::exchange(part.charged, false) || group.result.replayed) continue;
+    if (group.result.replayed) continue;
     std::vector<Undo> charges;
     for (const core::Operation& operation : OperationsOf(part)) {
       if (operation.charge.cost == 0) continue;

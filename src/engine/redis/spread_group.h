@@ -43,6 +43,7 @@ class SpreadGroup final : private Sink {
   // The operations of one slot, as a group of their own.
   struct Part {
     int32_t slot = 0;
+    bool refunds = false;              // gives back, which cannot refuse
     bool enforced = false;             // some limit of it may refuse
     bool charged = false;              // its charges stand
     bool failed = false;               // could not be asked

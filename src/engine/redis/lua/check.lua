@@ -86,6 +86,7 @@ local function check(group, operations)
   if answer then return answer, problem end
   answer = 'R'
   if allowed then answer = 'A' end
-  if charged and group.id > 0 and not keep_answer(group, operations, pieces) then answer = 'a' end
+  local keeps = allowed and group.id > 0 and (charged or group.keep_anyway)
+  if keeps and not keep_answer(group, operations, pieces) then answer = 'a' end
   return answer .. table.concat(pieces)
 end

@@ -24,6 +24,7 @@ while at < #groups do
   local mode, flags, count, id, max_wait, keep_for, fingerprint, next_at = read('<BBHHddc8', groups, at)
   local group = {id = id, max_wait = max_wait, keep = keep_for, fingerprint = fingerprint, force = has(flags, 1),
                  partial = has(flags, 2), dry = has(flags, 4), unless_replayed = has(flags, 8), undo = has(flags, 16),
+                 keep_anyway = has(flags, 32),
                  bytes = sub(groups, at, at + 29)}
   local operations = {}
   at = next_at
