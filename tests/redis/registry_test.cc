@@ -312,6 +312,39 @@ TEST_F(RedisRegistryTest, ForeignValuesAreAnErrorAndChangeNothing) {
   EXPECT_FALSE(Changes(0));
 }
 
+TEST_F(RedisRegistryTest, AForeignValueHidesNoOtherLimit) {
+  ASSERT_TRUE(Put("a", "x", std::nullopt));
+  ASSERT_TRUE(Put("l", "x", std::nullopt));
+  ASSERT_TRUE(Put("z", "x", std::nullopt));
+  client_.Must("HSET", "pen:{registry}", "d/l", "somebody else's");
+  const Result<RegistryChanges> all = Changes(0);
+  ASSERT_TRUE(all) << all.error().message;
+  ASSERT_EQ(all->limits.size(), 2u);
+  EXPECT_EQ(all->limits[0].name, "a");
+  EXPECT_EQ(all->limits[1].name, "z");
+  EXPECT_FALSE(Register({{.domain = "d", .name = "l", .definition = "x", .put = true, .held = kStart.us}}));
+}
+
+TEST_F(RedisRegistryTest, MarksThatNobodyCanGoOnFromAreAnError) {
+  ASSERT_TRUE(Put("l", "x", std::nullopt));
+  for (const char* last : {"9007199254740992", "1e300", "nan", "-1", "garbage"}) {
+    client_.Must("HSET", "pen:{registry}", "last", last);
+    const auto refused = Put("l", "y", std::nullopt);
+    ASSERT_FALSE(refused) << last;
+    EXPECT_NE(refused.error().message.find("marks of somebody else"), std::string::npos)
+        << refused.error().message;
+    EXPECT_FALSE(Changes(0)) << last;
+  }
+}
+
+TEST_F(RedisRegistryTest, VersionsThatStandStillEndAReading) {
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(Put("l" + std::to_string(i), "x", std::nullopt));
+  for (int i = 0; i < 300; ++i)
+    client_.Must("ZADD", "pen:{registry}:versions", "9e15", "d/l" + std::to_string(i));
+  EXPECT_TRUE(Changes(0)) << "from the beginning it moves once";
+  EXPECT_FALSE(Changes(kStart.us + 1'000'000));
+}
+
 TEST_F(RedisRegistryTest, WhatComesTooLateIsNotDone) {
   link_.clock().Note({kStart.us - 10'000'000}, clock_.Steady());
   const auto late = Put("l", "x", std::nullopt);

@@ -85,8 +85,8 @@ bool ReplyReader::ReadGroup(Sent& sent) {
         return true;
       }
       return asked.mode != Mode::kCheck && ReadChanged(sent, asked);
-    case 'P':
-      return ReadReplay(sent);
+    case 'P':  // a plain call has no ids, and its bytes are others
+      return !asked.plain && ReadReplay(sent);
     case 'O':
       sent.answer = Answer::kAskGroup;
       return true;

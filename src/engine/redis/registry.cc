@@ -243,12 +243,15 @@ void RedisRegistry::ReadOn(const std::shared_ptr<Reading>& reading) {
             (all.size() - kChangesHead) % (1 + kForceParts) != 0) {
           return reading->done(Garbled());
         }
+        const core::Version before = reading->since;
         for (size_t at = kChangesHead; at < all.size(); at += 1 + kForceParts) {
           reading->out.limits.push_back(InForce(all[at], all.subspan(at + 1)));
           reading->since = std::max(reading->since, reading->out.limits.back().version);
         }
         reading->out.mark = {Number(all[2]), Number(all[3]), Number(all[4])};
         const bool more = all[1] == "1" && all.size() > kChangesHead;
+        // The two keys were not written together if the versions stand still: nobody may ask for ever.
+        if (more && reading->since <= before) return reading->done(Garbled());
         if (more) return ReadOn(reading);
         reading->done(std::move(reading->out));
       });

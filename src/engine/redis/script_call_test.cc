@@ -253,6 +253,16 @@ TEST_F(ScriptCallTest, LettersOfOneGroupEach) {
   }
 }
 
+// A kept record that is well in itself, of no operations, as the answer to a call that has no ids.
+TEST_F(ScriptCallTest, APlainCallIsNeverReplayed) {
+  ASSERT_EQ(Add(*bucket_, "a"), ScriptCall::Added::kYes);
+  const std::string record =
+      std::string("\x01\x0f", 2) + std::string(19, 0) + Number(kNow) + std::string(30, 0);
+  ASSERT_TRUE(Read(Number(kNow) + 'P' + std::string{static_cast<char>(record.size()), 0, 0, 0} + record));
+  EXPECT_EQ(call_.sent()[0].answer, ScriptCall::Answer::kBroken);
+  EXPECT_EQ(batch_.groups()[0].result.state, GroupState::kUnavailable);
+}
+
 TEST_F(ScriptCallTest, AnErrorFillsNothingAndGarbageIsNeverBelieved) {
   Add(*bucket_, "a", 3);
   EXPECT_FALSE(Read("ERR no", resp::ReplyType::kError));

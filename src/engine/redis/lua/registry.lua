@@ -13,13 +13,19 @@ local most_limits, modulus = 1000000, 4503599627370496
 local marks = call('HMGET', registry, 'born', 'last', 'sum')
 local born, last, sum = tonumber(marks[1] or 0), tonumber(marks[2] or 0), tonumber(marks[3] or 0)
 local wrote = false
+-- Beyond 2^52 the next version would not be another one: two contents under one version part the fleet for good.
+if not born or not last or not sum or not (last >= 0 and last <= modulus) then
+  error('ERR the registry holds marks of somebody else; delete ' .. registry .. ', and the nodes write it again', 0)
+end
 
 local function text(number) return string.format('%.0f', number) end
 
-local function read(key)
+-- nil where there is nothing. What is not ours is an error, or with `lenient` nothing.
+local function read(key, lenient)
   local value = call('HGET', registry, key)
   if not value then return nil end
   local version, revision, bytes, digest, at = string.match(value, '^(%d+) (%d+) (%d+) (%x*)\n()')
+  if not version and lenient then return nil end
   if not version then error('ERR the registry holds a value of somebody else under ' .. key, 0) end
   bytes = tonumber(bytes)
   return {version = tonumber(version), revision = tonumber(revision), digest = digest,
@@ -187,13 +193,14 @@ function actions.remove()
 end
 
 -- since, at most so many limits, at most about so many bytes: more 0 or 1, born, last, sum, and of each limit name, version,
--- revision, put, definition, in the order of versions.
+-- revision, put, definition, in the order of versions. A foreign value is left out: nodes that know the limit fail to write
+-- it again, and say so; all other limits are followed.
 function actions.changes()
   local count, bytes = tonumber(ARGV[4]), tonumber(ARGV[5])
   local keys = call('ZRANGEBYSCORE', versions, '(' .. ARGV[3], '+inf', 'LIMIT', 0, count)
   local out = {'ok', #keys == count and '1' or '0', text(born), text(last), text(sum)}
   for i = 1, #keys do
-    local entry = read(keys[i])
+    local entry = read(keys[i], true)
     if entry then
       out[#out + 1] = keys[i]
       append_in_force(out, entry)
