@@ -20,7 +20,7 @@ FROZEN_ON = ("cluster-replica-no-failover yes", "cluster-require-full-coverage n
 
 class Case(harness.TestCase):
     LINES = ()
-    LIMITS, TIMEOUT = [DAILY], "100ms"
+    LIMITS, TIMEOUT = [DAILY], "300ms"
     NODES = 1
 
     def setUp(self):
@@ -108,7 +108,7 @@ class MastersAreReplaced(Case):
 
 
 class SlotsMove(Case):
-    NODES = 2
+    NODES, TIMEOUT = 2, "5s"
 
     def test_under_traffic_without_losing_a_charge(self):
         def move():
@@ -147,6 +147,8 @@ class SlotsMove(Case):
 
 
 class OddKeys(Case):
+    TIMEOUT = "5s"
+
     def test_are_in_the_slots_that_the_cluster_takes_them_for(self):
         for value in ODD:
             self.assertEqual(self.node.check({"user": value})["remaining"], LIMIT - 1, value[:20])

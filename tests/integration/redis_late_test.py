@@ -22,9 +22,11 @@ ABOVE = "x" * 65_537
 
 
 class Case(harness.TestCase):
+    TIMEOUT = "500ms"
+
     def setUp(self):
         super().setUp()
-        self.policy = self.write("policy.yaml", redis_fleet.policy([DAILY], timeout="100ms"))
+        self.policy = self.write("policy.yaml", redis_fleet.policy([DAILY], timeout=self.TIMEOUT))
         self.redis = self.enterContext(redis_fleet.Redis())
 
     def node(self, url=None, *args):
@@ -144,6 +146,8 @@ class ManyUnderWay(Case):
 
 
 class OddKeys(Case):
+    TIMEOUT = "5s"
+
     def test_are_buckets_of_their_own_over_http_and_resp(self):
         node = self.node()
         with Resp(node.resp) as wire:
