@@ -110,7 +110,8 @@ class Refusal(harness.TestCase):
 
     def test_unknown_words_are_named(self):
         self.refused(2, "--unknown", "--unknown")
-        self.refused(2, "redis", "--engine", "redis://127.0.0.1:1", "--http", "127.0.0.1:0", "--resp", "off")
+        self.refused(2, "etcd", "--engine", "etcd://127.0.0.1:1", "--http", "127.0.0.1:0", "--resp", "off")
+        self.refused(2, "engine.url", "--engine", "redis://host:0", "--http", "127.0.0.1:0", "--resp", "off")
         self.refused(2, "nowhere", "--http", "nowhere", "--resp", "off")
         self.refused(2, "--threads", "--threads", "none")
         self.refused(2, "gRPC", "--grpc", "127.0.0.1:0")

@@ -75,6 +75,6 @@ class RedisServer {
 // Looks every few milliseconds until `holds` is true; throws FixtureError, naming what was waited for, if that never
 // comes. A connection that breaks meanwhile counts as not yet.
 void WaitFor(const std::string& what, const std::function<bool()>& holds,
-             std::chrono::seconds at_most = std::chrono::seconds(20));
+             std::chrono::seconds at_most = std::chrono::seconds(60));
 
 }  // namespace penstock::fixtures
