@@ -77,7 +77,7 @@ void LimitKeeper::LoadNow(std::shared_ptr<const policy::PolicyDefinition> file,
         });
 }
 
-void LimitKeeper::RegisterFile(const Loading& loading, Done done) {
+void LimitKeeper::RegisterFile(const Loading& loading, const Done& done) {
   LimitOverlay loads;
   loads.SetFile(loading.file);
   parts_.session.registry().Register(loads.Loads(true), [this, loading, done](Registered registered) {

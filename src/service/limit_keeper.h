@@ -84,7 +84,7 @@ class LimitKeeper {
   void LoadNow(std::shared_ptr<const policy::PolicyDefinition> file, std::shared_ptr<policy::Policy> compiled,
                Done done);
   // Registers the file's limits; publishes on success.
-  void RegisterFile(const Loading& loading, Done done);
+  void RegisterFile(const Loading& loading, const Done& done);
   void PollNow(Done done);
   // `all`: from the beginning, because the registry is not what it was.
   void Look(bool all, Done done);
