@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import urllib.parse
+import unittest
 from pathlib import Path
 
 import harness
