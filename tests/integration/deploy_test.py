@@ -5,8 +5,8 @@ import re
 import shutil
 import subprocess
 import sys
-import urllib.parse
 import unittest
+import urllib.parse
 from pathlib import Path
 
 import harness
