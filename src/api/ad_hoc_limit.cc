@@ -16,7 +16,7 @@ Result<core::Algorithm> ReadAlgorithm(std::string_view text) {
                                 Algorithm::kSlidingLog};
   std::string_view names[std::size(kAll)];
   for (size_t i = 0; i < std::size(kAll); ++i) {
-    names[i] = policy::ToString(kAll[i]);
+    names[i] = core::ToString(kAll[i]);
     if (names[i] == text) return kAll[i];
   }
   std::string message = "limit.algorithm: unknown \"" + std::string(text.substr(0, 64)) + "\"";

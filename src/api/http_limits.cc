@@ -26,9 +26,9 @@ void AppendNumber(std::string& out, std::string_view name, int64_t value) {
 
 void AppendParams(std::string& out, const core::Limit& limit) {
   const core::LimitParams& params = limit.params;
-  AppendText(out, "algorithm", policy::ToString(params.algorithm));
+  AppendText(out, "algorithm", core::ToString(params.algorithm));
   if (params.algorithm == core::Algorithm::kFixedWindow)
-    AppendText(out, "window", policy::ToString(params.window));
+    AppendText(out, "window", core::ToString(params.window));
   if (params.kind == core::RateKind::kUnlimited) {
     out += R"(,"limit":null,"unlimited":true)";
   } else {

@@ -120,5 +120,12 @@ TEST(Ascii, HexadecimalDigits) {
   EXPECT_EQ(HexValue('F'), 15);
 }
 
+TEST(Bytes, HexHasTwoLowerCaseDigitsAByte) {
+  const unsigned char bytes[] = {0x00, 0x0f, 0xa7, 0xff};
+  std::string out = "x";
+  AppendHex(out, bytes);
+  EXPECT_EQ(out, "x000fa7ff");
+}
+
 }  // namespace
 }  // namespace penstock

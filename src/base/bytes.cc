@@ -24,6 +24,16 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+void AppendHex(std::string& out, unsigned char byte) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  out += kDigits[byte >> 4];
+  out += kDigits[byte & 15];
+}
+
+void AppendHex(std::string& out, std::span<const unsigned char> bytes) {
+  for (const unsigned char byte : bytes) AppendHex(out, byte);
+}
+
 void AppendInt(std::string& out, int64_t value) {
   if (value >= 0 && value < 10) {
     out.push_back(static_cast<char>('0' + value));

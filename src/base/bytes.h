@@ -3,12 +3,17 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace penstock {
 
 void AppendInt(std::string& out, int64_t value);
+
+// Two hexadecimal digits a byte, lower case.
+void AppendHex(std::string& out, unsigned char byte);
+void AppendHex(std::string& out, std::span<const unsigned char> bytes);
 
 // The text's length, a colon, the text: appended one after the other, different texts never give the same bytes.
 void AppendSized(std::string& out, std::string_view text);

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "base/bytes.h"
+
 namespace penstock {
 namespace {
 
@@ -80,6 +82,22 @@ void AppendJsonString(std::string& out, std::string_view text) {
     }
   }
   out += '"';
+}
+
+void AppendJsonName(std::string& out, std::string_view name) {
+  if (out.back() != '{') out += ',';
+  AppendJsonString(out, name);
+  out += ':';
+}
+
+void AppendJsonField(std::string& out, std::string_view name, std::string_view value) {
+  AppendJsonName(out, name);
+  AppendJsonString(out, value);
+}
+
+void AppendJsonField(std::string& out, std::string_view name, int64_t value) {
+  AppendJsonName(out, name);
+  AppendInt(out, value);
 }
 
 }  // namespace penstock

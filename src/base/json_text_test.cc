@@ -25,5 +25,14 @@ TEST(JsonText, Utf8StaysAndWhatIsNoneIsReplaced) {
   EXPECT_EQ(Quoted("\xED\xA0\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");  // surrogate
 }
 
+TEST(JsonText, FieldsAreSeparatedByCommas) {
+  std::string out = "{";
+  AppendJsonField(out, "a\"", "b");
+  AppendJsonField(out, "n", -7);
+  AppendJsonName(out, "list");
+  out += "[]}";
+  EXPECT_EQ(out, R"({"a\"":"b","n":-7,"list":[]})");
+}
+
 }  // namespace
 }  // namespace penstock

@@ -2,8 +2,10 @@
 
 #include <sys/random.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 namespace penstock {
 
@@ -17,6 +19,14 @@ void SecureRandomBytes(std::span<unsigned char> out) {
       std::abort();
     }
   }
+}
+
+uint64_t RandomSeed() {
+  std::array<unsigned char, sizeof(uint64_t)> bytes{};
+  SecureRandomBytes(bytes);
+  uint64_t seed = 0;
+  std::memcpy(&seed, bytes.data(), sizeof seed);
+  return seed;
 }
 
 }  // namespace penstock

@@ -34,5 +34,7 @@ class Random {
 
 // Fills the span from the kernel; aborts the process if the kernel has none to give.
 void SecureRandomBytes(std::span<unsigned char> out);
+// A seed that no other process has, for jitter.
+uint64_t RandomSeed();
 
 }  // namespace penstock

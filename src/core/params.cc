@@ -57,6 +57,40 @@ Result<LimitParams> CompileSlidingWindow(LimitParams params) {
 
 }  // namespace
 
+std::string_view ToString(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kTokenBucket:
+      return "token_bucket";
+    case Algorithm::kFixedWindow:
+      return "fixed_window";
+    case Algorithm::kSlidingWindow:
+      return "sliding_window";
+    case Algorithm::kSlidingLog:
+      return "sliding_log";
+    case Algorithm::kPermits:
+      return "permits";
+  }
+  return "";
+}
+
+std::string_view ToString(WindowKind window) {
+  switch (window) {
+    case WindowKind::kEpoch:
+      return "epoch";
+    case WindowKind::kFirstRequest:
+      return "first_request";
+    case WindowKind::kDay:
+      return "day";
+    case WindowKind::kWeek:
+      return "week";
+    case WindowKind::kMonth:
+      return "month";
+    case WindowKind::kYear:
+      return "year";
+  }
+  return "";
+}
+
 Result<LimitParams> CompileRate(const RateSpec& spec) {
   if (spec.algorithm == Algorithm::kPermits) return Invalid("a permit limit has no rate");
   const bool fixed = spec.algorithm == Algorithm::kFixedWindow;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -15,6 +16,10 @@ enum class Algorithm : uint8_t { kTokenBucket, kFixedWindow, kSlidingWindow, kSl
 // Where a fixed window begins. The calendar kinds get their edges from the caller (operation.h), because a pure
 // function has no time-zone library.
 enum class WindowKind : uint8_t { kEpoch, kFirstRequest, kDay, kWeek, kMonth, kYear };
+
+// As a policy writes them.
+std::string_view ToString(Algorithm algorithm);
+std::string_view ToString(WindowKind window);
 
 constexpr bool IsCalendar(WindowKind kind) { return kind >= WindowKind::kDay; }
 

@@ -13,7 +13,6 @@ namespace {
 
 // As JSON, but with everything escaped that a policy file may not hold as it is (DEL and the controls of Latin-1).
 void AppendText(std::string& out, std::string_view text) {
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string json;
   AppendJsonString(json, text);
   for (size_t i = 0; i < json.size(); ++i) {
@@ -24,10 +23,8 @@ void AppendText(std::string& out, std::string_view text) {
       out += json[i];
       continue;
     }
-    const unsigned code = control ? next : byte;
     out += "\\u00";
-    out += kDigits[code >> 4];
-    out += kDigits[code & 15];
+    AppendHex(out, static_cast<unsigned char>(control ? next : byte));
     if (control) ++i;
   }
 }

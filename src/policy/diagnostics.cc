@@ -45,14 +45,12 @@ std::string Diagnostics::Text() const {
 }
 
 std::string Quoted(std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";
   for (const char c : text.substr(0, kMaxQuoted)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f) {
       out += "\\x";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
+      AppendHex(out, byte);
     } else {
       out += c;
     }

@@ -46,40 +46,6 @@ int ShardPart(const DomainDefinition& domain, const LimitDefinition& limit) {
   return -1;
 }
 
-std::string_view ToString(core::Algorithm algorithm) {
-  switch (algorithm) {
-    case core::Algorithm::kTokenBucket:
-      return "token_bucket";
-    case core::Algorithm::kFixedWindow:
-      return "fixed_window";
-    case core::Algorithm::kSlidingWindow:
-      return "sliding_window";
-    case core::Algorithm::kSlidingLog:
-      return "sliding_log";
-    case core::Algorithm::kPermits:
-      return "permits";
-  }
-  return "";
-}
-
-std::string_view ToString(core::WindowKind window) {
-  switch (window) {
-    case core::WindowKind::kEpoch:
-      return "epoch";
-    case core::WindowKind::kFirstRequest:
-      return "first_request";
-    case core::WindowKind::kDay:
-      return "day";
-    case core::WindowKind::kWeek:
-      return "week";
-    case core::WindowKind::kMonth:
-      return "month";
-    case core::WindowKind::kYear:
-      return "year";
-  }
-  return "";
-}
-
 std::string_view ToString(core::OnFailure on_failure) {
   switch (on_failure) {
     case core::OnFailure::kAllow:

@@ -22,8 +22,6 @@ bool SharesIdentity(const LimitDefinition& limit, const OverrideDefinition& over
 // under which a Redis keeps the buckets.
 int ShardPart(const DomainDefinition& domain, const LimitDefinition& limit);
 
-std::string_view ToString(core::Algorithm algorithm);
-std::string_view ToString(core::WindowKind window);
 std::string_view ToString(core::OnFailure on_failure);
 
 }  // namespace penstock::policy

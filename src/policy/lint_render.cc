@@ -34,25 +34,9 @@ void LimitText(std::string& out, const LintLimit& limit) {
   for (const std::string& warning : limit.warnings) Line(out, "  ", "WARNING", warning);
 }
 
-// `"name":"value"`, with a comma in front of all but the first.
-void Field(std::string& out, std::string_view name, std::string_view value) {
-  if (out.back() != '{') out += ',';
-  AppendJsonString(out, name);
-  out += ':';
-  AppendJsonString(out, value);
-}
-
-void NumberField(std::string& out, std::string_view name, int64_t value) {
-  if (out.back() != '{') out += ',';
-  AppendJsonString(out, name);
-  out += ':';
-  AppendInt(out, value);
-}
-
 void ListField(std::string& out, std::string_view name, const std::vector<std::string>& values) {
-  if (out.back() != '{') out += ',';
-  AppendJsonString(out, name);
-  out += ":[";
+  AppendJsonName(out, name);
+  out += '[';
   for (size_t i = 0; i < values.size(); ++i) {
     if (i > 0) out += ',';
     AppendJsonString(out, values[i]);
@@ -62,27 +46,27 @@ void ListField(std::string& out, std::string_view name, const std::vector<std::s
 
 void LimitJson(std::string& out, const LintLimit& limit) {
   out += '{';
-  Field(out, "domain", limit.domain);
-  Field(out, "name", limit.name);
-  Field(out, "file", limit.file);
-  NumberField(out, "line", limit.line);
-  Field(out, "counts", limit.counts);
-  Field(out, "buckets", limit.buckets);
-  Field(out, "applies_to", limit.applies);
-  Field(out, "rate", limit.rate);
-  Field(out, "exactly", limit.exact);
-  Field(out, "at_worst", limit.bound);
-  Field(out, "engine_down", limit.engine_down);
+  AppendJsonField(out, "domain", limit.domain);
+  AppendJsonField(out, "name", limit.name);
+  AppendJsonField(out, "file", limit.file);
+  AppendJsonField(out, "line", limit.line);
+  AppendJsonField(out, "counts", limit.counts);
+  AppendJsonField(out, "buckets", limit.buckets);
+  AppendJsonField(out, "applies_to", limit.applies);
+  AppendJsonField(out, "rate", limit.rate);
+  AppendJsonField(out, "exactly", limit.exact);
+  AppendJsonField(out, "at_worst", limit.bound);
+  AppendJsonField(out, "engine_down", limit.engine_down);
   out += limit.shadow ? ",\"shadow\":true" : ",\"shadow\":false";
   out += ",\"overrides\":[";
   for (size_t i = 0; i < limit.overrides.size(); ++i) {
     const LintOverride& change = limit.overrides[i];
     out += i > 0 ? ",{" : "{";
-    NumberField(out, "line", change.line);
-    Field(out, "applies_to", change.applies);
-    Field(out, "rate", change.rate);
-    Field(out, "exactly", change.exact);
-    Field(out, "counted_in", change.buckets);
+    AppendJsonField(out, "line", change.line);
+    AppendJsonField(out, "applies_to", change.applies);
+    AppendJsonField(out, "rate", change.rate);
+    AppendJsonField(out, "exactly", change.exact);
+    AppendJsonField(out, "counted_in", change.buckets);
     out += '}';
   }
   out += ']';
@@ -103,7 +87,7 @@ std::string LintText(const LintReport& report) {
 
 std::string LintJson(const LintReport& report) {
   std::string out = "{\"ok\":true";
-  NumberField(out, "revision", report.revision);
+  AppendJsonField(out, "revision", report.revision);
   out += ",\"limits\":[";
   for (size_t i = 0; i < report.limits.size(); ++i) {
     if (i > 0) out += ',';
@@ -120,13 +104,13 @@ std::string ErrorsJson(const Diagnostics& diagnostics) {
   for (size_t i = 0; i < diagnostics.errors().size(); ++i) {
     const Diagnostic& error = diagnostics.errors()[i];
     out += i > 0 ? ",{" : "{";
-    Field(out, "file", error.file);
-    NumberField(out, "line", error.line);
-    Field(out, "message", error.message);
+    AppendJsonField(out, "file", error.file);
+    AppendJsonField(out, "line", error.line);
+    AppendJsonField(out, "message", error.message);
     out += '}';
   }
   out += ']';
-  NumberField(out, "total", static_cast<int64_t>(diagnostics.total()));
+  AppendJsonField(out, "total", static_cast<int64_t>(diagnostics.total()));
   return out + "}\n";
 }
 

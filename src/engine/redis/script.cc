@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstdlib>
+#include <span>
 #include <utility>
 
+#include "base/bytes.h"
 #include "engine/redis/script_texts.h"
 
 namespace penstock::engine::redis {
@@ -13,12 +15,8 @@ std::string Sha1(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned size = 0;
   if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1) std::abort();
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
-  for (unsigned i = 0; i < size; ++i) {
-    out += kDigits[digest[i] >> 4];
-    out += kDigits[digest[i] & 15];
-  }
+  AppendHex(out, std::span(digest).first(size));
   return out;
 }
 

@@ -52,28 +52,13 @@ void FindingText(std::string& out, const Finding& finding) {
   for (const std::string& detail : finding.details) Paragraph(out, "- ", detail);
 }
 
-// `"name":"value"`, with a comma in front of all but the first.
-void Field(std::string& out, std::string_view name, std::string_view value) {
-  if (out.back() != '{') out += ',';
-  AppendJsonString(out, name);
-  out += ':';
-  AppendJsonString(out, value);
-}
-
-void NumberField(std::string& out, std::string_view name, int64_t value) {
-  out += ',';
-  AppendJsonString(out, name);
-  out += ':';
-  AppendInt(out, value);
-}
-
 void FindingJson(std::string& out, const Finding& finding) {
   out += '{';
-  Field(out, "name", finding.name);
-  Field(out, "status", ToString(finding.status));
-  Field(out, "figure", finding.figure);
-  Field(out, "meaning", finding.meaning);
-  Field(out, "remedy", finding.remedy);
+  AppendJsonField(out, "name", finding.name);
+  AppendJsonField(out, "status", ToString(finding.status));
+  AppendJsonField(out, "figure", finding.figure);
+  AppendJsonField(out, "meaning", finding.meaning);
+  AppendJsonField(out, "remedy", finding.remedy);
   out += ",\"details\":[";
   for (size_t i = 0; i < finding.details.size(); ++i) {
     if (i > 0) out += ',';
@@ -132,13 +117,13 @@ std::string ReportText(const Report& report) {
 std::string ReportJson(const Report& report) {
   std::string out = "{\"ok\":";
   out += report.HasFindings() || !report.unreachable.empty() ? "false" : "true";
-  Field(out, "engine", report.engine);
-  if (!report.unreachable.empty()) Field(out, "unreachable", report.unreachable);
+  AppendJsonField(out, "engine", report.engine);
+  if (!report.unreachable.empty()) AppendJsonField(out, "unreachable", report.unreachable);
   for (const Status status : {Status::kOk, Status::kWarning, Status::kFailed, Status::kSkipped}) {
-    NumberField(out, ToString(status) == "ok" ? "passed" : ToString(status),
-                static_cast<int64_t>(report.Count(status)));
+    AppendJsonField(out, ToString(status) == "ok" ? "passed" : ToString(status),
+                    static_cast<int64_t>(report.Count(status)));
   }
-  NumberField(out, "elapsed_ms", report.elapsed_ms);
+  AppendJsonField(out, "elapsed_ms", report.elapsed_ms);
   out += ",\"checks\":[";
   for (size_t i = 0; i < report.findings.size(); ++i) {
     if (i > 0) out += ',';

@@ -20,32 +20,12 @@ constexpr size_t kTogether = 8;
 constexpr Micros kPeriod = Seconds(3'600);
 constexpr size_t kLatencyKeys = 64;
 
-std::string_view NameOf(core::Algorithm algorithm) {
-  switch (algorithm) {
-    case core::Algorithm::kTokenBucket:
-      return "token_bucket";
-    case core::Algorithm::kFixedWindow:
-      return "fixed_window";
-    case core::Algorithm::kSlidingWindow:
-      return "sliding_window";
-    case core::Algorithm::kSlidingLog:
-      return "sliding_log";
-    case core::Algorithm::kPermits:
-      break;
-  }
-  return "permits";
-}
-
 // 128 random bits: nobody has used this key.
 std::string RandomKey() {
-  constexpr char kDigits[] = "0123456789abcdef";
   unsigned char bytes[16];
   SecureRandomBytes(bytes);
   std::string out;
-  for (const unsigned char byte : bytes) {
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
-  }
+  AppendHex(out, bytes);
   return out;
 }
 
@@ -73,7 +53,7 @@ core::Limit ScratchLimit(core::Algorithm algorithm, int64_t count, Micros period
   if (!params) std::abort();  // the limits of this file are in range
   core::Limit limit;
   limit.domain = "(verify)";
-  limit.name = NameOf(algorithm);
+  limit.name = ToString(algorithm);
   AppendSized(limit.identity, limit.domain);
   AppendSized(limit.identity, limit.name);
   limit.key_names = {"key"};
@@ -83,7 +63,7 @@ core::Limit ScratchLimit(core::Algorithm algorithm, int64_t count, Micros period
 
 RaceResult Race(const ScratchParts& parts, core::Algorithm algorithm, const BeforeDrop& before_drop) {
   RaceResult result;
-  result.algorithm = NameOf(algorithm);
+  result.algorithm = ToString(algorithm);
   result.capacity = kCapacity;
   Plan plan;
   plan.key = RandomKey();
