@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-#include "base/random.h"
 #include "base/time.h"
+#include "engine/redis/backoff.h"
 
 namespace penstock::engine::redis {
 
@@ -22,17 +22,19 @@ class Breaker {
     Micros most{};
     uint64_t seed = 0;  // of the jitter
   };
-  explicit Breaker(const Settings& settings) : settings_(settings), random_(settings.seed) {}
+  explicit Breaker(const Settings& settings)
+      : failures_to_open_(settings.failures),
+        delays_({.least = settings.least, .most = settings.most, .jitter = 2, .seed = settings.seed}) {}
 
   bool closed() const { return closed_; }
   // A command was answered in time.
   void Answered() {
     failures_ = 0;
-    attempts_ = 0;
+    delays_.Reset();
   }
   // A time-out, or a server that says that it serves nobody. True: this one opened it.
   bool Failed() {
-    if (!closed_ || ++failures_ < settings_.failures) return false;
+    if (!closed_ || ++failures_ < failures_to_open_) return false;
     Open();
     return true;
   }
@@ -47,14 +49,13 @@ class Breaker {
   }
   // How long after this attempt began the next one begins, at the earliest: half of it fixed, half by chance, so that a
   // fleet does not come back in one instant.
-  Micros NextDelay();
+  Micros NextDelay() { return delays_.Next(); }
 
  private:
-  const Settings settings_;
-  Random random_;
+  const int failures_to_open_;
+  Backoff delays_;  // since the last answer
   bool closed_ = true;
   int failures_ = 0;  // in a row
-  int attempts_ = 0;  // since the last answer
 };
 
 }  // namespace penstock::engine::redis

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/random.h"
 #include "resp/writer.h"
 
 namespace penstock::engine::redis {
@@ -35,7 +36,7 @@ ClusterTopology::ClusterTopology(TopologyParts parts, const Options& options)
                [this](Exchange& exchange) { SendAgain(exchange); }),
       retired_(parts_.timer, parts_.clock),
       refresh_alarm_(parts_.timer, [this] { Refresh(); }),
-      backoff_(kRefreshMin, kRefreshMax, JitterSeed()) {
+      backoff_({.least = kRefreshMin, .most = kRefreshMax, .seed = RandomSeed()}) {
   owner_.fill(kNobody);
   for (const DialTarget& seed : options.seeds) {
     Node& node = nodes_.emplace_back();

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/redis/topology_fakes.h"
+#include "engine/redis/testing/topology_fakes.h"
 
 namespace penstock::engine::redis {
 namespace {

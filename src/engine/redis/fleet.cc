@@ -6,17 +6,9 @@
 
 #include "base/random.h"
 #include "engine/redis/slots.h"
+#include "resp/writer.h"
 
 namespace penstock::engine::redis {
-namespace {
-
-void AppendBulk(std::string& out, std::string_view bytes) {
-  out += '$';
-  out += std::to_string(bytes.size());
-  out.append("\r\n").append(bytes).append("\r\n");
-}
-
-}  // namespace
 
 FleetBook::FleetBook() {
   std::array<unsigned char, kIdBytes> bytes;
@@ -45,11 +37,7 @@ FleetBeat::FleetBeat(FleetBook& book, Timer& timer, const Clock& clock, std::str
     : book_(book), timer_(timer), clock_(clock), script_(script) {
   const std::string key = std::string(prefix) + "{fleet}";
   slot_of_key_ = SlotOf(key);
-  command_ = "*5\r\n";
-  for (const std::string_view part : {std::string_view("EVALSHA"), std::string_view(script.sha1),
-                                      std::string_view("1"), std::string_view(key), book.id()}) {
-    AppendBulk(command_, part);
-  }
+  resp::AppendCommand(command_, {"EVALSHA", script.sha1, "1", key, book.id()});
 }
 
 void FleetBeat::Start(Topology& topology) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/redis/topology_fakes.h"
+#include "engine/redis/testing/topology_fakes.h"
 
 namespace penstock::engine::redis {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
 #include "resp/writer.h"
 
 namespace penstock::engine::redis {
@@ -24,7 +25,7 @@ SentinelTopology::SentinelTopology(TopologyParts parts, const Options& options)
       retired_(parts_.timer, parts_.clock),
       watch_(parts_, options, *this),
       poll_alarm_(parts_.timer, [this] { Poll(); }),
-      backoff_(kPollMin, kPollMax, JitterSeed()) {
+      backoff_({.least = kPollMin, .most = kPollMax, .seed = RandomSeed()}) {
   for (Call& call : calls_) {
     call.call = std::make_unique<ControlCall>([this, &call](const Reply& reply) { HeardRole(call, reply); });
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/redis/single.h"
-#include "engine/redis/topology_fakes.h"
+#include "engine/redis/testing/topology_fakes.h"
 
 namespace penstock::engine::redis {
 namespace {

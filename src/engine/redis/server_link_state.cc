@@ -1,8 +1,6 @@
 #include "engine/redis/server_link_state.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "base/bytes.h"
@@ -11,14 +9,6 @@
 
 namespace penstock::engine::redis {
 namespace {
-
-uint64_t JitterSeed() {
-  std::array<unsigned char, sizeof(uint64_t)> bytes{};
-  SecureRandomBytes(bytes);
-  uint64_t seed = 0;
-  std::memcpy(&seed, bytes.data(), sizeof seed);
-  return seed;
-}
 
 void Count(std::atomic<uint64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
 
@@ -46,7 +36,7 @@ LinkState::LinkState(ServerLink& handle, const LinkParts& parts, const DialTarge
       owner_(owner),
       name_(target.Text()),
       stats_(parts.book != nullptr ? &parts.book->Of(name_) : &Uncounted()),
-      breaker_({options.breaker_failures, options.backoff_min, options.backoff_max, JitterSeed()}) {
+      breaker_({options.breaker_failures, options.backoff_min, options.backoff_max, RandomSeed()}) {
   stats_->links.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/random.h"
-
 namespace penstock::engine::redis {
 namespace {
 
@@ -16,22 +14,6 @@ void Refuse(Exchange& exchange, Reason reason) noexcept {
   reply.fate = Fate::kNotRun;
   reply.reason = reason;
   exchange.Done(reply);
-}
-
-uint64_t JitterSeed() {
-  unsigned char bytes[8];
-  SecureRandomBytes(bytes);
-  uint64_t seed = 0;
-  for (const unsigned char byte : bytes) seed = seed << 8 | byte;
-  return seed;
-}
-
-Micros Backoff::Next() {
-  Random random(state_);
-  state_ = random.Next();
-  const Micros wait = next_;
-  next_ = std::min(next_ * 2, max_);
-  return {random.Between(wait.count - wait.count / 4, wait.count)};
 }
 
 void Alarm::SetAt(SteadyTime at) {

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/executor.h"
+#include "engine/redis/backoff.h"
 #include "engine/redis/exchange.h"
 #include "engine/redis/server_link.h"
 #include "engine/redis/topology.h"
@@ -31,23 +32,6 @@ struct TopologyParts {
 
 // It did not run; the last word on the exchange.
 void Refuse(Exchange& exchange, Reason reason) noexcept;
-
-// For Backoff: another on every node.
-uint64_t JitterSeed();
-
-// A wait that doubles between two bounds, with jitter of a quarter, so that a fleet's nodes do not ask in step.
-class Backoff {
- public:
-  Backoff(Micros min, Micros max, uint64_t seed) : min_(min), max_(max), next_(min), state_(seed) {}
-  Micros Next();
-  void Reset() { next_ = min_; }
-
- private:
-  Micros min_;
-  Micros max_;
-  Micros next_;
-  uint64_t state_;
-};
 
 // One task at one instant, that goes with its owner.
 class Alarm {
