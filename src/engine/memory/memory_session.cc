@@ -141,14 +141,7 @@ void MemorySession::DecideLocked(const Work& work) {
     counters.stale += status == core::GroupStatus::kStale;
     return Finish(work, status);
   }
-  if (!table_.MakeRoom(work.operations, work.now)) {
-    ++counters.refused_full;
-    return Refuse(work, GroupState::kUnavailable, Reason::kFull);
-  }
-  for (const core::Operation& operation : work.operations) {
-    if (operation.edit.write) table_.Store(operation, work.now);
-    counters.saturated += operation.verdict.saturated;
-  }
+  StoreAll(work);
 }
 
 void MemorySession::DecideUnderId(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
@@ -225,17 +218,26 @@ void MemorySession::Settle(const Work& work, IdRecord& record) {
     const core::Charge charge = took ? stored->charge : core::Charge{};
     core::AdjustCharge(operation, charge, took ? operation.cost - charge.cost : 0, work.now);
   }
-  if (!table_.MakeRoom(work.operations, work.now)) {
-    ++table_.ShardFor(work.operations[0]).counters.refused_full;
-    return Refuse(work, GroupState::kUnavailable, Reason::kFull);
-  }
+  if (!StoreAll(work)) return;
   for (const core::Operation& operation : work.operations) {
-    if (operation.edit.write) table_.Store(operation, work.now);
-    table_.ShardFor(operation).counters.saturated += operation.verdict.saturated;
     if (StoredOperation* const stored = record.Find(operation.name); stored != nullptr) {
       if (stored->verdict.outcome == Outcome::kAllowed) stored->charge = operation.charge;
     }
   }
+}
+
+bool MemorySession::StoreAll(const Work& work) {
+  if (!table_.MakeRoom(work.operations, work.now)) {
+    ++table_.ShardFor(work.operations[0]).counters.refused_full;
+    Refuse(work, GroupState::kUnavailable, Reason::kFull);
+    return false;
+  }
+  for (const core::Operation& operation : work.operations) {
+    if (operation.edit.write) table_.Store(operation, work.now);
+    if (operation.verdict.saturated) [[unlikely]]
+      ++table_.ShardFor(operation).counters.saturated;
+  }
+  return true;
 }
 
 bool MemorySession::RefuseLate(const Work& work) {
@@ -265,14 +267,7 @@ void MemorySession::Adjust(const Work& work) {
     const core::Charge charge = operation.charge;
     core::AdjustCharge(operation, charge, operation.cost, work.now);
   }
-  if (!table_.MakeRoom(work.operations, work.now)) {
-    ++table_.ShardFor(work.operations[0]).counters.refused_full;
-    return Refuse(work, GroupState::kUnavailable, Reason::kFull);
-  }
-  for (const core::Operation& operation : work.operations) {
-    if (operation.edit.write) table_.Store(operation, work.now);
-    table_.ShardFor(operation).counters.saturated += operation.verdict.saturated;
-  }
+  StoreAll(work);
 }
 
 // The verdicts are those of a peek at the empty buckets.

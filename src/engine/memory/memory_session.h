@@ -52,6 +52,8 @@ class MemorySession final : public EngineSession {
   void Adjust(const Work& work);
   // Has a newer version of one of the limits been there before, or is now outside of its calendar's edges? Says so.
   bool RefuseLate(const Work& work);
+  // Under the locks: carries the edits out. False: there was no room, nothing was, and the group is refused.
+  bool StoreAll(const Work& work);
   // Under the locks: looks the buckets up, decides, stores. Fills group.result and the verdicts.
   void DecideLocked(const Work& work);
   void KeepId(const Work& work, const Hash128& id);
