@@ -52,8 +52,7 @@ bool IsPlain(const CallPart& part) {
   if (part.operations.size() != 1 || part.by_group || group.mode != Mode::kCheck || !part.id_key.empty())
     return false;
   const core::GroupOptions& options = group.options;
-  if (options.force || options.partial || options.dry || part.dry || options.max_wait.count != 0)
-    return false;
+  if (options.force || options.partial || options.dry || options.max_wait.count != 0) return false;
   const core::Operation& operation = *part.operations[0];
   const core::LimitParams& params = operation.limit->params;
   if (core::IsCalendar(params.window) && operation.boundaries == nullptr) return false;
@@ -150,7 +149,6 @@ ScriptCall::Added ScriptCall::Add(const CallPart& part) {
   }
   sent_.push_back({.batch = part.batch,
                    .group = part.group,
-                   .tag = part.tag,
                    .first = static_cast<uint32_t>(operations_.size()),
                    .count = static_cast<uint32_t>(part.operations.size()),
                    .at = static_cast<uint32_t>(groups_.size())});
@@ -174,10 +172,9 @@ void ScriptCall::AddPlain(const CallPart& part) {
 void ScriptCall::AddToGroup(const CallPart& part) {
   const engine::Group& group = *part.group;
   const core::GroupOptions& options = group.options;
-  const bool dry = options.dry || part.dry;
   groups_ += static_cast<char>(group.mode);
   groups_ += static_cast<char>((options.force ? kForceFlag : 0) | (options.partial ? kPartialFlag : 0) |
-                               (dry ? kDryFlag : 0) | (group.keep_id_anyway ? kKeepIdFlag : 0));
+                               (options.dry ? kDryFlag : 0) | (group.keep_id_anyway ? kKeepIdFlag : 0));
   Append(groups_, static_cast<uint16_t>(part.operations.size()));
   Append(groups_, part.id_key.empty() ? uint16_t{0} : AddKey(part.id_key));
   AppendDouble(groups_, options.max_wait.count);

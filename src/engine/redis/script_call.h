@@ -53,8 +53,6 @@ struct CallPart {
   std::span<const std::string_view> keys;        // of their buckets, in the same order
   std::string_view id_key;                       // empty: the group has no request id
   bool by_group = false;                         // ask by the script `group`, although it is plain
-  bool dry = false;                              // judge, charge nobody (beside GroupOptions::dry)
-  uint64_t tag = 0;                              // the caller's own
 };
 
 // What reading a reply needs: reused from call to call.
