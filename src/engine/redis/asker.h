@@ -14,8 +14,9 @@ namespace penstock::engine::redis {
 class Asker {
  public:
   virtual ~Asker() = default;
-  // Asks the one server that has all of the group's buckets; the sink hears later, on this loop, never inside.
-  virtual void Ask(Batch& batch, Group& group, SteadyTime deadline, Sink& sink) noexcept = 0;
+  // Asks the one server that has all of the group's buckets, which are in `slot`; the sink hears later, on this loop,
+  // never inside.
+  virtual void Ask(Batch& batch, Group& group, int32_t slot, SteadyTime deadline, Sink& sink) noexcept = 0;
 };
 
 enum class UndoFate : uint8_t {

@@ -106,46 +106,42 @@ void RedisSession::Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcep
   for (Group& group : batch.groups()) {
     if (closed_) {  // no later turn may come
       Refuse({.batch = &batch, .group = &group, .sink = &sink, .deadline = deadline}, Reason::kShuttingDown);
-    } else if (topology_->has_slots() && IsSpread(batch.operations(group))) {
-      StartSpread(batch, group, deadline, sink);
+    } else if (!topology_->has_slots() || group.count == 0) {
+      Ask(batch, group, Exchange::kNoSlot, deadline, sink);
+    } else if (FindSlots(batch.operations(group))) {
+      Ask(batch, group, slots_[0], deadline, sink);
     } else {
-      Ask(batch, group, deadline, sink);
+      StartSpread(batch, group, deadline, sink);
     }
   }
 }
 
-bool RedisSession::IsSpread(std::span<const core::Operation> operations) {
-  if (operations.size() < 2) return false;
+bool RedisSession::FindSlots(std::span<const core::Operation> operations) {
   slots_.clear();
   for (const core::Operation& operation : operations) {
     key_bytes_.clear();
     slots_.push_back(BindingOf(*operation.limit).keys.Append(key_bytes_, operation.key));
   }
-  return std::any_of(slots_.begin(), slots_.end(), [&](int32_t slot) { return slot != slots_[0]; });
+  return std::all_of(slots_.begin(), slots_.end(), [&](int32_t slot) { return slot == slots_[0]; });
 }
 
 void RedisSession::StartSpread(Batch& batch, Group& group, SteadyTime deadline, Sink& sink) {
   Count(engine_.counters().spread);
   const auto finished = [this](SpreadGroup& spread) {
-    const auto found = std::find_if(spread_.begin(), spread_.end(),
-                                    [&](const auto& known) { return known.get() == &spread; });
-    std::swap(*found, spread_.back());
+    const size_t place = spread.place;
+    spread_.back()->place = place;
+    std::swap(spread_[place], spread_.back());
     spread_.pop_back();
   };
   Asker& asker = *this;
   spread_.push_back(std::make_unique<SpreadGroup>(
       asker, undo_, engine_.options().prefix, SpreadRequest{batch, group, sink, deadline}, slots_, finished));
+  spread_.back()->place = spread_.size() - 1;
   spread_.back()->Start();
 }
 
-void RedisSession::Ask(Batch& batch, Group& group, SteadyTime deadline, Sink& sink) noexcept {
-  Ticket ticket{.batch = &batch, .group = &group, .sink = &sink, .deadline = deadline};
-  if (!closed_ && topology_->has_slots() && group.count > 0) {
-    const core::Operation& first = batch.operations(group)[0];
-    key_bytes_.clear();
-    ticket.slot = BindingOf(*first.limit).keys.Append(key_bytes_, first.key);
-  }
-  Enqueue(ticket);
+void RedisSession::Ask(Batch& batch, Group& group, int32_t slot, SteadyTime deadline, Sink& sink) noexcept {
+  Enqueue({.batch = &batch, .group = &group, .sink = &sink, .deadline = deadline, .slot = slot});
 }
 
 void RedisSession::AskUndo(uint64_t number, int32_t slot, SteadyTime deadline) noexcept {
@@ -173,6 +169,10 @@ void RedisSession::Refuse(const Ticket& ticket, Reason reason, bool may_have_run
 void RedisSession::Flush() {
   flush_posted_ = false;
   flushing_.swap(queue_);
+  if (!closed_ && topology_->has_slots()) {  // a call is for one slot: those of one come together
+    std::stable_sort(flushing_.begin(), flushing_.end(),
+                     [](const Ticket& a, const Ticket& b) { return a.slot < b.slot; });
+  }
   const SteadyTime now = engine_.clock().Steady();
   for (size_t i = 0; i < flushing_.size(); ++i) {
     if (closed_) {
@@ -186,37 +186,51 @@ void RedisSession::Flush() {
     }
   }
   flushing_.clear();
-  for (size_t i = 0; i < open_.size(); ++i) Send(*open_[i]);
+  SendOpen();
+}
+
+void RedisSession::SendOpen() {
+  for (std::unique_ptr<PendingCall>& call : open_) Send(std::move(call));
   open_.clear();
 }
 
 void RedisSession::Place(const Ticket& ticket) {
   ServerLink* const link = topology_->LinkFor(ticket.slot);
   if (link == nullptr) return Refuse(ticket, Reason::kEngineDown);
+  if (!open_.empty() && (open_[0]->slot != ticket.slot || open_[0]->link != link)) SendOpen();
   NameKeys(ticket);
-  for (PendingCall*& call : open_) {
-    if (call->link != link || call->slot != ticket.slot) continue;
-    if (AddTo(*call, ticket)) return;
+  for (std::unique_ptr<PendingCall>& call : open_) {
+    switch (AddTo(*call, ticket)) {
+      case ScriptCall::Added::kYes:
+        return;
+      case ScriptCall::Added::kOtherScript:
+        continue;
+      case ScriptCall::Added::kFull: {
+        std::unique_ptr<PendingCall> full = std::exchange(call, NewCall(*link, ticket.slot));
+        AddTo(*call, ticket);   // always fits into an empty one
+        Send(std::move(full));  // the last: who hears of it may name other keys
+        return;
+      }
+    }
   }
-  if (!AddTo(OpenCall(*link, ticket.slot), ticket)) {
-    Refuse(ticket, Reason::kOverload);  // more than one call can ever carry
-  }
+  AddTo(*open_.emplace_back(NewCall(*link, ticket.slot)), ticket);
 }
 
-PendingCall& RedisSession::OpenCall(ServerLink& link, int32_t slot) {
+std::unique_ptr<PendingCall> RedisSession::NewCall(ServerLink& link, int32_t slot) {
+  CallOwner& owner = *this;
+  std::unique_ptr<PendingCall> call;
   if (idle_.empty()) {
-    CallOwner& owner = *this;
-    idle_.push_back(calls_.emplace_back(std::make_unique<PendingCall>(owner, engine_.scripts())).get());
+    call = std::make_unique<PendingCall>(owner, engine_.scripts());
+  } else {
+    call = std::move(idle_.back());
+    idle_.pop_back();
   }
-  PendingCall& call = *idle_.back();
-  idle_.pop_back();
-  call.call.Clear();
-  call.link = &link;
-  call.slot = slot;
-  call.redirects = 0;
-  call.expired = false;
-  call.deadline = SteadyTime{std::numeric_limits<int64_t>::max()};
-  open_.push_back(&call);
+  call->call.Clear();
+  call->link = &link;
+  call->slot = slot;
+  call->redirects = 0;
+  call->expired = false;
+  call->deadline = SteadyTime{std::numeric_limits<int64_t>::max()};
   return call;
 }
 
@@ -249,24 +263,26 @@ void RedisSession::NameKeys(const Ticket& ticket) {
            .by_group = ticket.by_group};
 }
 
-bool RedisSession::AddTo(PendingCall& call, const Ticket& ticket) {
+ScriptCall::Added RedisSession::AddTo(PendingCall& call, const Ticket& ticket) {
   const ScriptCall::Added added =
       ticket.undo != 0 ? call.call.AddUndo(undo_.charges(ticket.undo), ticket.undo) : call.call.Add(part_);
-  if (added != ScriptCall::Added::kYes) return false;
-  call.tickets.push_back(ticket);
-  call.deadline = std::min(call.deadline, ticket.deadline);
-  return true;
+  if (added == ScriptCall::Added::kYes) {
+    call.tickets.push_back(ticket);
+    call.deadline = std::min(call.deadline, ticket.deadline);
+  }
+  return added;
 }
 
-void RedisSession::Send(PendingCall& call) {
-  if (!call.tickets.empty()) {
-    Count(engine_.counters().calls);
-    Count(engine_.counters().decisions, call.tickets.size());
-    const Reason refused = call.link->Send(call);
-    if (refused == Reason::kNone) return;
-    for (const Ticket& ticket : call.tickets) Refuse(ticket, refused);
+void RedisSession::Send(std::unique_ptr<PendingCall> call) {
+  Count(engine_.counters().calls);
+  Count(engine_.counters().decisions, call->tickets.size());
+  const Reason refused = call->link->Send(*call);
+  if (refused == Reason::kNone) {
+    call.release();  // the link's, until CallDone
+    return;
   }
-  Recycle(call);
+  for (const Ticket& ticket : call->tickets) Refuse(ticket, refused);
+  Recycle(std::move(call));
 }
 
 void RedisSession::CallExpired(PendingCall& call) noexcept {
@@ -290,7 +306,7 @@ void RedisSession::CallDone(PendingCall& call, const Reply& reply) noexcept {
     Count(engine_.counters().late_replies);
     if (!closed_) UndoCharged(call.slot);
   }
-  Recycle(call);
+  Recycle(std::unique_ptr<PendingCall>(&call));
 }
 
 // The charges of one request share its id; those without are taken back one by one.
@@ -387,9 +403,10 @@ void RedisSession::AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent)
   Refuse(ticket, Reason::kEngineDown, true);
 }
 
-void RedisSession::Recycle(PendingCall& call) {
-  call.tickets.clear();
-  idle_.push_back(&call);
+void RedisSession::Recycle(std::unique_ptr<PendingCall> call) {
+  if (idle_.size() == kMaxIdleCalls) return;
+  call->tickets.clear();
+  idle_.push_back(std::move(call));
 }
 
 Result<void> RedisSession::Bind(std::span<core::Limit* const> limits) {

@@ -29,6 +29,8 @@ namespace penstock::engine::redis {
 
 class RedisSession final : public EngineSession, private Asker, private UndoAsker, private CallOwner {
  public:
+  // Calls kept for the next use; each holds the bytes of its last one.
+  static constexpr size_t kMaxIdleCalls = 256;
   // Groups that wait for the end of the turn, or for their server; beyond, they are refused (overload).
   static constexpr size_t kMaxQueued = 65'536;
 
@@ -46,23 +48,24 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   static constexpr Micros kBeat = Millis(100);
   static constexpr Micros kTellAgain = Seconds(60);  // the same trouble, in the log
 
-  void Ask(Batch& batch, Group& group, SteadyTime deadline, Sink& sink) noexcept override;
+  void Ask(Batch& batch, Group& group, int32_t slot, SteadyTime deadline, Sink& sink) noexcept override;
   void AskUndo(uint64_t number, int32_t slot, SteadyTime deadline) noexcept override;
   void Enqueue(const Ticket& ticket);
   // Answers the group as kUnavailable, or the undo as not run.
   void Refuse(const Ticket& ticket, Reason reason, bool may_have_run = false);
-  // Whether the group's buckets stand in several slots; fills slots_.
-  bool IsSpread(std::span<const core::Operation> operations);
+  // The slot of each operation's bucket, in slots_. True: all the same.
+  bool FindSlots(std::span<const core::Operation> operations);
   void StartSpread(Batch& batch, Group& group, SteadyTime deadline, Sink& sink);
   void RefuseQueued();
   // Puts what is queued into calls and sends them.
   void Flush();
   void Place(const Ticket& ticket);
-  PendingCall& OpenCall(ServerLink& link, int32_t slot);
-  bool AddTo(PendingCall& call, const Ticket& ticket);
+  void SendOpen();
+  std::unique_ptr<PendingCall> NewCall(ServerLink& link, int32_t slot);
+  ScriptCall::Added AddTo(PendingCall& call, const Ticket& ticket);
   // The keys of the ticket's buckets and of its request id, in part_.
   void NameKeys(const Ticket& ticket);
-  void Send(PendingCall& call);
+  void Send(std::unique_ptr<PendingCall> call);
 
   void CallExpired(PendingCall& call) noexcept override;
   void CallDone(PendingCall& call, const Reply& reply) noexcept override;
@@ -70,7 +73,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   void AnswerAll(PendingCall& call, bool read, const Reply& reply);
   void TellOdd(const Ticket& ticket, ScriptCall::Answer answer);
   void AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent);
-  void Recycle(PendingCall& call);
+  void Recycle(std::unique_ptr<PendingCall> call);
   void Beat();
   void TellTrouble();
 
@@ -92,9 +95,10 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   std::array<SteadyTime, 4> odd_told_until_{};  // by kind of answer
   std::vector<Ticket> queue_;
   std::vector<Ticket> flushing_;
-  std::vector<PendingCall*> open_;  // being filled; empty between two flushes
-  std::vector<std::unique_ptr<PendingCall>> calls_;
-  std::vector<PendingCall*> idle_;
+  // Being filled, at most one a script, all for one slot; empty between two flushes. A call that is under way is nobody's
+  // but its link's until it is done.
+  std::vector<std::unique_ptr<PendingCall>> open_;
+  std::vector<std::unique_ptr<PendingCall>> idle_;
   std::vector<std::unique_ptr<SpreadGroup>> spread_;
   UndoQueue undo_;
   FleetBeat heart_;

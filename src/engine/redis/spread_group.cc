@@ -1,10 +1,13 @@
 #include "engine/redis/spread_group.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <utility>
 
 #include "engine/redis/binding.h"
 #include "engine/redis/keys.h"
+#include "penstock/request.h"
 
 namespace penstock::engine::redis {
 namespace {
@@ -96,7 +99,7 @@ void SpreadGroup::AskPart(size_t index, bool dry) {
   Group& group = part.batch.groups()[0];
   group.token = index;
   ++open_;
-  asker_.Ask(part.batch, group, request_.deadline, *this);
+  asker_.Ask(part.batch, group, part.slot, request_.deadline, *this);
 }
 
 void SpreadGroup::AskAll(bool dry) {
@@ -123,26 +126,20 @@ void SpreadGroup::LookedAt() {
   }
   if (replayed || !decided || ++looks_ > kMaxLooks) return AllAnswered();
   const std::span<core::Operation> operations = request_.batch.operations(request_.group);
-  for (uint32_t i = 0; i < operations.size(); ++i) costs_[i] = operations[i].cost;
+  std::array<int64_t, UINT8_MAX + 1> most;  // by unit
+  most.fill(kMaxCost);
   for (Part& part : parts_) {
-    if (part.batch.groups()[0].result.replayed) continue;
     for (const core::Operation& looked : OperationsOf(part)) {
-      if (looked.limit->shadow || looked.cost <= 0 || looked.verdict.limit < 0) continue;
-      for (uint32_t i = 0; i < operations.size(); ++i) {
-        if (operations[i].unit == looked.unit && operations[i].cost > 0) {
-          costs_[i] = std::min(costs_[i], looked.verdict.remaining);
-        }
-      }
+      if (looked.limit->shadow || looked.cost <= 0) continue;
+      int64_t& unit = most[looked.unit];
+      unit = std::min(unit, looked.cost);
+      const bool told = !part.batch.groups()[0].result.replayed && looked.verdict.limit >= 0;
+      if (told) unit = std::min(unit, looked.verdict.remaining);
     }
   }
-  // A unit's costs are the smallest of its requests' too.
   for (uint32_t i = 0; i < operations.size(); ++i) {
-    for (uint32_t k = 0; k < operations.size(); ++k) {
-      const bool counts = operations[k].unit == operations[i].unit && operations[k].cost > 0;
-      if (counts && operations[i].cost > 0 && !operations[k].limit->shadow) {
-        costs_[i] = std::min(costs_[i], operations[k].cost);
-      }
-    }
+    const int64_t cost = operations[i].cost;
+    costs_[i] = cost > 0 ? std::min(cost, most[operations[i].unit]) : cost;
   }
   phase_ = Phase::kDebit;
   next_ = 0;

@@ -38,6 +38,8 @@ class SpreadGroup final : private Sink {
 
   void Start();
 
+  size_t place = 0;  // the owner's: where it keeps this one
+
  private:
   enum class Phase : uint8_t { kAll, kLook, kDebit, kJudge };
   // The operations of one slot, as a group of their own.
