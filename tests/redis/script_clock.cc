@@ -9,7 +9,11 @@ std::string_view ScriptClock() {
   static const std::string line = [] {
     std::string lines = R"lua(
 local redis = (function(real)
-  local now = tonumber(string.match(real.call('INFO', 'replication'), 'repl_backlog_size:(%d+)'))
+  local now
+  for _, key in ipairs({CLOCK_KEYS}) do
+    now = tonumber(real.pcall('GET', key))
+    if now then break end
+  end
   local second = math.floor(now / 1000000)
   local ms = math.floor(now / 1000)
   local function visible(value)
@@ -24,8 +28,8 @@ local redis = (function(real)
       fresh = fresh or option == 'NX'
     end
     if not fresh then return call('SET', key, value) end
-    local there = real.call('TYPE', key).ok
-    if there ~= 'none' and (there ~= 'string' or visible(real.call('GET', key))) then return false end
+    local there = real.pcall('GET', key)
+    if there and (type(there) == 'table' or visible(there)) then return false end
     return call('SET', key, value)
   end
   local function through(call)
@@ -43,6 +47,10 @@ local redis = (function(real)
   return setmetatable({call = through(real.call), pcall = through(real.pcall)}, {__index = real})
 end)(redis)
 )lua";
+    std::string keys;
+    for (const std::string_view key : kScriptClockKeys) keys += "'" + std::string(key) + "',";
+    constexpr std::string_view kPlace = "CLOCK_KEYS";
+    lines.replace(lines.find(kPlace), kPlace.size(), keys);
     // One line, so that the lines of an error in the body are those of its own files.
     for (char& c : lines) c = c == '\n' ? ' ' : c;
     return lines + "\n";
@@ -50,8 +58,8 @@ end)(redis)
   return line;
 }
 
-std::string SetScriptClock(EngineTime now) {
-  return Command(std::vector<std::string>{"CONFIG", "SET", "repl-backlog-size", std::to_string(now.us)});
+std::string SetScriptClock(EngineTime now, std::string_view key) {
+  return Command(std::vector<std::string>{"SET", std::string(key), std::to_string(now.us)});
 }
 
 }  // namespace penstock::fixtures
