@@ -1,8 +1,10 @@
 // The Redis engine on servers of the tests' own: one, Sentinel, Cluster. Each is started by the first test that asks for
-// it and emptied before every test; its scripts stand behind a clock that tests move (redis/script_clock.h).
+// it and emptied before every test; its scripts stand behind a clock that tests move (redis/script_clock.h). The engine
+// is there as the documentation's user (redis/users.h), and every loop sees to it.
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <set>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,6 +16,7 @@
 #include "redis/redis_server.h"
 #include "redis/script_clock.h"
 #include "redis/sentinel_set.h"
+#include "redis/users.h"
 
 namespace penstock::conformance {
 namespace {
@@ -43,12 +46,22 @@ class Store {
     }
     EXPECT_EQ(set, fixtures::kScriptClockKeys.size());
   }
+  // Whoever is connected as an engine is connected as the user under test.
+  void ExpectRestricted() const {
+    std::set<std::string> users;
+    for (const RedisServer* const server : servers_) users.merge(server->UsersOfNodes());
+    EXPECT_EQ(users, std::set{fixtures::NodeUser().name});
+  }
 
  protected:
-  void Add(RedisServer& server) { clients_.push_back(server.Connect()); }
+  void Add(RedisServer& server) {
+    servers_.push_back(&server);
+    clients_.push_back(server.Connect());
+  }
 
  private:
-  std::vector<RedisClient> clients_;
+  std::vector<const RedisServer*> servers_;
+  std::vector<RedisClient> clients_;  // of the default user
 };
 
 class SingleStore final : public Store {
@@ -164,7 +177,11 @@ class RedisUnderTest final : public TestEngine {
     now_ = now;
     store_.SetClock(now);
   }
-  std::unique_ptr<TestLoop> OpenLoop() override { return std::make_unique<RedisLoop>(engine_, clock_); }
+  std::unique_ptr<TestLoop> OpenLoop() override {
+    auto loop = std::make_unique<RedisLoop>(engine_, clock_);
+    store_.ExpectRestricted();
+    return loop;
+  }
   bool keeps_order() const override { return false; }  // what goes to one script goes together
   bool in_one_place() const override {
     return engine_.options().topology != engine::redis::TopologyKind::kCluster;

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "redis/fixture_error.h"
+#include "redis/users.h"
 
 namespace penstock::fixtures {
 namespace {
@@ -195,7 +196,7 @@ void Cluster::MigrateSlot(int slot, size_t from, size_t to) {
 }
 
 std::string Cluster::Url() const {
-  std::string url = "redis+cluster://";
+  std::string url = "redis+cluster://" + NodeUser().LogIn();
   for (const auto& node : nodes_) {
     if (node != nodes_[0]) url += ",";
     url += "127.0.0.1:" + std::to_string(node->port());

@@ -43,7 +43,7 @@ class Cluster {
 
   // Until every living node says that the cluster is well, and replicas follow.
   void WaitOk();
-  std::string Url() const;  // redis+cluster://127.0.0.1:P1,…
+  std::string Url() const;  // redis+cluster://USER:PASSWORD@127.0.0.1:P1,…
 
  private:
   void Meet();

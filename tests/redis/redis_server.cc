@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "redis/fixture_error.h"
+#include "redis/users.h"
 
 namespace penstock::fixtures {
 namespace {
@@ -123,6 +124,7 @@ void RedisServer::WriteConfiguration(Kind kind, const std::vector<std::string>& 
   if (kind == Kind::kClusterNode) {
     out << "cluster-enabled yes\ncluster-port " << bus_port() << "\ncluster-config-file nodes.conf\n";
   }
+  out << (kind == Kind::kSentinel ? SentinelUser() : NodeUser()).line << "\n";
   for (const std::string& line : lines) out << line << "\n";
   out.close();
   if (!out) throw FixtureError("cannot write " + folder_ + "/redis.conf");
@@ -201,9 +203,32 @@ void RedisServer::Restart(Keep keep) {
 
 RedisClient RedisServer::Connect() const { return RedisClient::Unix(path_); }
 
-std::string RedisServer::Url() const { return "redis://127.0.0.1:" + std::to_string(port()); }
+RedisClient RedisServer::ConnectAsNode() const {
+  RedisClient client = Connect();
+  client.Must("AUTH", NodeUser().name, NodeUser().password);
+  const ReplyValue refused = client.Call("ACL", "WHOAMI");
+  if (!refused.text.starts_with("NOPERM")) throw FixtureError("a node may ask who it is: " + refused.Text());
+  return client;
+}
 
-std::string RedisServer::UnixUrl() const { return "unix://" + path_; }
+std::set<std::string> RedisServer::UsersOfNodes() const {
+  std::set<std::string> users;
+  std::istringstream clients(Connect().Must("CLIENT", "LIST").text);
+  for (std::string line; std::getline(clients, line);) {
+    if (line.find(" name=penstock-") == std::string::npos) continue;
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      if (word.starts_with("user=")) users.insert(word.substr(5));
+    }
+  }
+  return users;
+}
+
+std::string RedisServer::Url() const {
+  return "redis://" + NodeUser().LogIn() + "127.0.0.1:" + std::to_string(port());
+}
+
+std::string RedisServer::UnixUrl() const { return "unix://" + NodeUser().LogIn() + path_; }
 
 std::string RedisServer::Log() const {
   constexpr size_t kTail = 2'000;

@@ -1,6 +1,9 @@
 // A Redis of a test's own: Debian's redis-server, or the program that PENSTOCK_REDIS_SERVER names (valkey-server), in a
 // folder of its own, on 127.0.0.1 and a Unix socket. It ends with this object, or with the thread that started it.
 //
+// Its URLs log in as a node does (users.h), Connect as the default user: under test is what the documented rules permit,
+// and the test itself may do everything.
+//
 // What does not work is thrown (FixtureError) with the end of the server's log. Not thread-safe.
 #pragma once
 
@@ -10,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,8 +53,12 @@ class RedisServer {
   bool running();
 
   RedisClient Connect() const;
-  std::string Url() const;      // redis://127.0.0.1:PORT
-  std::string UnixUrl() const;  // unix:///…
+  // As NodeUser. Throws where that user may do what no rule gives it.
+  RedisClient ConnectAsNode() const;
+  // The users of all connections that have a node's name (penstock-…).
+  std::set<std::string> UsersOfNodes() const;
+  std::string Url() const;      // redis://USER:PASSWORD@127.0.0.1:PORT
+  std::string UnixUrl() const;  // unix://USER:PASSWORD@/…
   uint16_t port() const { return port_.number(); }
   uint16_t bus_port() const { return bus_port_->number(); }  // kClusterNode
   const std::string& path() const { return path_; }

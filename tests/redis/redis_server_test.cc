@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "redis/fixture_error.h"
+#include "redis/users.h"
 
 namespace penstock::fixtures {
 namespace {
@@ -20,6 +21,27 @@ TEST(RedisServerTest, TakesConfigurationLines) {
   EXPECT_TRUE(client.Call("GET", "k").is_error());
   EXPECT_EQ(client.Call("AUTH", "secret").text, "OK");
   EXPECT_EQ(client.Call("CONFIG", "GET", "maxmemory")[1].text, "7340032");
+}
+
+TEST(RedisServerTest, ANodesConnectionMayDoWhatTheDocumentationSaysAndNoMore) {
+  RedisServer server;
+  RedisClient node = server.ConnectAsNode();
+  EXPECT_EQ(node.Call("SET", "pen:k", "v").text, "OK");
+  EXPECT_EQ(node.Call("GET", "pen:k").text, "v");
+  const auto refused = [](const ReplyValue& reply) { return reply.text.starts_with("NOPERM"); };
+  EXPECT_TRUE(refused(node.Call("GET", "k")));
+  EXPECT_TRUE(refused(node.Call("INFO")));
+  EXPECT_TRUE(refused(node.Call("TYPE", "pen:k")));
+  EXPECT_TRUE(refused(node.Call("INCR", "pen:n")));
+  EXPECT_TRUE(refused(node.Call("EVAL", "return 1", 0)));
+  EXPECT_TRUE(refused(node.Call("CONFIG", "SET", "maxmemory", 0)));
+  EXPECT_TRUE(refused(node.Call("FLUSHALL")));
+}
+
+TEST(RedisServerTest, AUserThatMayDoMoreIsNotTakenForANode) {
+  RedisServer server;
+  server.Connect().Must("ACL", "SETUSER", NodeUser().name, "+acl|whoami");
+  EXPECT_THROW(server.ConnectAsNode(), FixtureError);
 }
 
 TEST(RedisServerTest, TwoServersShareNothing) {

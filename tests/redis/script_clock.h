@@ -3,7 +3,7 @@
 // millisecond until which it is there; so what a script stores for too short a time is gone too soon, as it would be in
 // a Redis whose own clock moved.
 //
-// The line needs no right that the scripts themselves do not need, so that it stands under the documented rules.
+// The line needs no right that the scripts themselves do not need: the user under test has the documented ones alone.
 // A cluster's script reads keys of its own server only, so that the clock stands under several keys there, and the line
 // takes the first that it may read. Who empties a server sets its clock again: without one every script fails.
 #pragma once

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "redis/fixture_error.h"
+#include "redis/users.h"
 
 namespace penstock::fixtures {
 namespace {
@@ -150,12 +151,13 @@ void SentinelSet::WaitReplicas() {
 }
 
 std::string SentinelSet::Url() const {
-  std::string url = "redis+sentinel://";
+  std::string url = "redis+sentinel://" + NodeUser().LogIn();
   for (const auto& sentinel : sentinels_) {
     if (sentinel != sentinels_[0]) url += ",";
     url += "127.0.0.1:" + std::to_string(sentinel->port());
   }
-  return url + "/" + kName;
+  const User& user = SentinelUser();
+  return url + "/" + kName + "?sentinel_user=" + user.name + "&sentinel_password=" + user.password;
 }
 
 }  // namespace penstock::fixtures

@@ -33,7 +33,8 @@ class SentinelSet {
   size_t sentinels() const { return sentinels_.size(); }
   // Waits until every living replica follows the master and has all of its data.
   void WaitReplicas();
-  std::string Url() const;  // redis+sentinel://127.0.0.1:P1,127.0.0.1:P2,…/main
+  std::string Url()
+      const;  // redis+sentinel://USER:PASSWORD@127.0.0.1:P1,…/main?sentinel_user=…&sentinel_password=…
 
  private:
   // Whether all living sentinels name one server other than `old`, and it is a master.
