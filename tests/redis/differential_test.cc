@@ -35,21 +35,19 @@ int64_t SystemMicros() {
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
-// A server with the scripts of this build, or with others.
+// A server with the scripts of this build, or with others, called by the user that a node is.
 class Stage {
  public:
   explicit Stage(std::string_view prelude) : Stage(engine::redis::ScriptsWith(prelude)) {
     own_clock_ = !prelude.empty();
   }
-  explicit Stage(std::vector<Script> scripts) : scripts_(std::move(scripts)), client_(server_.Connect()) {
-    LoadScripts(client_, scripts_);
-  }
+  explicit Stage(std::vector<Script> scripts) : scripts_(std::move(scripts)) { LoadScripts(node_, scripts_); }
 
   PlayOptions options() const {
     return {.scripts = scripts_, .own_clock = own_clock_, .start_us = SystemMicros(), .favour = favour};
   }
   std::optional<Difference> Play(std::span<const Traffic> traffic, TrafficTally* tally = nullptr) {
-    return PlayAll(traffic, options(), client_, tally);
+    return PlayAll(traffic, options(), node_, client_, tally);
   }
   bool Fails(const Traffic& traffic) { return Play({&traffic, 1}).has_value(); }
   RedisClient& client() { return client_; }
@@ -60,7 +58,8 @@ class Stage {
   std::vector<Script> scripts_;
   bool own_clock_ = true;
   RedisServer server_;
-  RedisClient client_;
+  RedisClient node_ = server_.ConnectAsNode();  // under test
+  RedisClient client_ = server_.Connect();
 };
 
 // Plays at least that many steps; the first traffic that shows a difference.
@@ -193,14 +192,15 @@ TEST(DifferentialCanary, FaultsInThePreludeAreFound) {
   // What is wrong, and how `redis` is hidden a second time.
   constexpr std::pair<const char*, const char*> kFaults[] = {
       {"every third write is lost",
-       "if name == 'SET' and real.call('INCR', 'n') % 3 == 0 then return {ok = 'OK'} end"},
+       "if name == 'SET' then local n = (real.call('GET', 'pen:n') or 0) + 1; real.call('SET', 'pen:n', n); "
+       "if n % 3 == 0 then return {ok = 'OK'} end end"},
       {"half the time to live",
        "if name == 'SET' then local k, v, p, ms, nx = ...; if nx then return real.call(name, k, v, "
        "p, math.ceil(ms / 2), nx) else return real.call(name, k, v, p, math.ceil(ms / 2)) end end"},
       {"a clock that does not go back",
        "if name == 'TIME' then local t = real.call('TIME'); local now = t[1] * 1000000 + t[2]; local last = "
-       "tonumber(real.call('GET', 'last') or '0'); if now < last then now = last end; real.call('SET', "
-       "'last', "
+       "tonumber(real.call('GET', 'pen:last') or '0'); if now < last then now = last end; real.call('SET', "
+       "'pen:last', "
        "string.format('%.0f', now)); return {string.format('%.0f', math.floor(now / 1000000)), "
        "string.format('%.0f', now % "
        "1000000)} end"},

@@ -1,9 +1,10 @@
-// The heartbeat's script on a real server.
+// The heartbeat's script on a real server, called by the user that a node is.
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "engine/redis/script.h"
+#include "redis/fixture_error.h"
 #include "redis/redis_server.h"
 
 namespace penstock::fixtures {
@@ -23,13 +24,18 @@ class FleetScript : public ::testing::Test {
           "{'" +
           clock + "', '0'} end\nreturn real(name, ...) end}\n" + text;
     }
-    const ReplyValue reply = client_.Must("EVAL", text, 1, "pen:{fleet}", id);
+    const ReplyValue reply = Run(text, id);
+    if (reply.is_error()) throw FixtureError("answered: " + reply.text);
     return reply[0].Text() + " " + reply[1].Text();
+  }
+  ReplyValue Run(const std::string& text, const std::string& id) {
+    return node_.Call("EVALSHA", node_.Must("SCRIPT", "LOAD", text).text, 1, "pen:{fleet}", id);
   }
   static std::string Id(char of) { return std::string(16, of); }
 
   RedisServer server_;
   RedisClient client_ = server_.Connect();
+  RedisClient node_ = server_.ConnectAsNode();
 };
 
 TEST_F(FleetScript, EachNodeHasAnotherPlaceByItsId) {
@@ -64,9 +70,8 @@ TEST_F(FleetScript, WhatIsNotOursIsAnErrorOrSkipped) {
   EXPECT_EQ(Beat(Id('a')), "1 0");
   client_.Must("DEL", "pen:{fleet}");
   client_.Must("LPUSH", "pen:{fleet}", "x");
-  EXPECT_TRUE(
-      client_.Call("EVAL", Scripts()[static_cast<size_t>(ScriptKind::kFleet)].text, 1, "pen:{fleet}", Id('a'))
-          .is_error());
+  const ReplyValue reply = Run(Scripts()[static_cast<size_t>(ScriptKind::kFleet)].text, Id('a'));
+  EXPECT_TRUE(reply.text.find("WRONGTYPE") != std::string::npos) << reply.Text();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The registry inside a real Redis: that its script does what RegistryBook does, step by step on random histories, with
-// the script's clock set by a prelude; and that RedisRegistry asks in pieces, sends no definition that is there already,
+// the script's clock set by a prelude, as the user that a node is; and that RedisRegistry asks in pieces, sends no definition that is there already,
 // and says what is wrong.
 #include "engine/redis/registry.h"
 
@@ -24,7 +24,7 @@ namespace {
 constexpr EngineTime kStart{1'800'000'000'000'000};
 constexpr std::string_view kPrelude =
     "local redis = setmetatable({call = function(command, ...) if command == 'TIME' then "
-    "local now = redis.call('GET', 'test:now') return {string.sub(now, 1, -7), string.sub(now, -6)} end "
+    "local now = redis.call('GET', 'pen:now') return {string.sub(now, 1, -7), string.sub(now, -6)} end "
     "return redis.call(command, ...) end}, {__index = redis})\n";
 
 // A link that asks a real server at once and blocks; replies are handed over when the test says so.
@@ -111,7 +111,7 @@ class RedisRegistryTest : public ::testing::Test {
 
   void SetNow(EngineTime now) {
     now_ = now;
-    client_.Must("SET", "test:now", now.us);
+    client_.Must("SET", "pen:now", now.us);
   }
   template <class T>
   struct Heard {
@@ -152,7 +152,7 @@ class RedisRegistryTest : public ::testing::Test {
 
   fixtures::RedisServer server_;
   fixtures::RedisClient client_ = server_.Connect();
-  BlockingLink link_{server_.Connect()};
+  BlockingLink link_{server_.ConnectAsNode()};
   OneLink topology_{link_};
   HandTimer timer_;
   ManualClock clock_{kStart};

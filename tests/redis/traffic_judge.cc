@@ -47,11 +47,10 @@ bool IsDecision(Kind kind) {
 }  // namespace
 
 void TrafficPlayer::Hear(RedisClient& client) {
-  for (size_t i = 0; i < before_; ++i) {
-    const ReplyValue reply = client.Receive();
-    if (reply.is_error()) throw FixtureError("answered: " + reply.text);
+  if (options_.own_clock) {
+    const ReplyValue set = client.Receive();
+    if (set.is_error()) throw FixtureError("answered: " + set.text);
   }
-  if (asked_.empty()) return;
   const std::span<const resp::ReplyNode> nodes = client.ReceiveNodes();
   std::vector<engine::redis::Undo> unused;
   if (!call_.Read(nodes, unused)) {
@@ -76,7 +75,7 @@ void TrafficPlayer::Hear(RedisClient& client) {
     }
     if (tally_ != nullptr) ++tally_->steps;
     if (wrong.empty()) {
-      if (group.spoiled) cleaning_.push_back(Command(std::vector<std::string>{"DEL", group.spoiled_key}));
+      if (group.spoiled) spoiled_.push_back(group.spoiled_key);
       continue;
     }
     difference_ = "step " + std::to_string(group.number) + " (" + NameOf(group.kind) + ") at " +

@@ -53,9 +53,11 @@ core::GroupOptions OptionsOf(const TrafficStep& step) {
 
 }  // namespace
 
-TrafficPlayer::TrafficPlayer(const Traffic& traffic, const PlayOptions& options, TrafficTally* tally)
+TrafficPlayer::TrafficPlayer(const Traffic& traffic, const PlayOptions& options, RedisClient& others,
+                             TrafficTally* tally)
     : traffic_(traffic),
       options_(options),
+      others_(others),
       tally_(tally),
       start_us_(options.own_clock ? traffic.start_us : options.start_us),
       now_us_(start_us_),
@@ -99,8 +101,7 @@ bool TrafficPlayer::Ask(std::string& bytes) {
   if (!difference_.empty()) return false;
   call_.Clear();
   asked_.clear();
-  before_ = cleaning_.size();
-  for (const std::string& command : std::exchange(cleaning_, {})) bytes += command;
+  for (const std::string& key : std::exchange(spoiled_, {})) others_.Must("DEL", key);
   if (again_.empty()) {
     GatherCall();
   } else {
@@ -109,14 +110,11 @@ bool TrafficPlayer::Ask(std::string& bytes) {
       asked_.push_back(std::move(group));
     }
   }
-  if (asked_.empty()) return before_ > 0;
+  if (asked_.empty()) return false;
   for (const auto& group : asked_) {
-    if (group->spoiled && !group->again) Spoil(*group, bytes);
+    if (group->spoiled && !group->again) Spoil(*group);
   }
-  if (options_.own_clock) {
-    bytes += SetScriptClock({now_us_});
-    ++before_;
-  }
+  if (options_.own_clock) bytes += SetScriptClock({now_us_});
   const int64_t passed = options_.own_clock ? now_us_ - 1 : start_us_ - 1'000'000;
   call_.SetNotAfter({asked_[0]->late ? passed : core::kMaxExact});
   bytes += call_.command();
@@ -380,27 +378,27 @@ void TrafficPlayer::Fill(Group& group) {
   for (core::Operation& operation : group.batch.operations()) group.operations.push_back(&operation);
 }
 
-void TrafficPlayer::Spoil(const Group& group, std::string& bytes) {
+void TrafficPlayer::Spoil(const Group& group) {
   const std::string& key = group.spoiled_key;
-  const auto add = [&](std::vector<std::string> command) {
-    bytes += Command(command);
-    ++before_;
-  };
-  add({"DEL", key});
+  others_.Must("DEL", key);
   if (group.kind == Kind::kNewer) {
     const auto size = static_cast<size_t>(1 + 16 * group.step->variant);
-    return add({"SET", key, std::string(1, '\x02') + std::string(size, '\x01')});
+    others_.Must("SET", key, std::string(1, '\x02') + std::string(size, '\x01'));
+    return;
   }
   const std::string texts[] = {"", "x", std::string(1, '\x01'), "{\"json\": true}", std::string(42, '\x01')};
   switch (group.step->variant) {
     case kFirstNoString:
-      return add({"RPUSH", key, "a", "b"});
+      others_.Must("RPUSH", key, "a", "b");
+      break;
     case 6:
-      return add({"HSET", key, "a", "b"});
+      others_.Must("HSET", key, "a", "b");
+      break;
     case 7:
-      return add({"ZADD", key, "1", "b"});
+      others_.Must("ZADD", key, "1", "b");
+      break;
     default:
-      return add({"SET", key, texts[group.step->variant]});
+      others_.Must("SET", key, texts[group.step->variant]);
   }
 }
 
@@ -412,10 +410,11 @@ void LoadScripts(RedisClient& client, std::span<const engine::redis::Script> scr
 }
 
 std::optional<Difference> PlayAll(std::span<const Traffic> traffic, const PlayOptions& options,
-                                  RedisClient& client, TrafficTally* tally) {
-  client.Must("FLUSHALL");
+                                  RedisClient& node, RedisClient& others, TrafficTally* tally) {
+  others.Must("FLUSHALL");
   std::vector<std::unique_ptr<TrafficPlayer>> players;
-  for (const Traffic& one : traffic) players.push_back(std::make_unique<TrafficPlayer>(one, options, tally));
+  for (const Traffic& one : traffic)
+    players.push_back(std::make_unique<TrafficPlayer>(one, options, others, tally));
   for (bool more = true; more;) {
     more = false;
     std::string bytes;
@@ -423,8 +422,8 @@ std::optional<Difference> PlayAll(std::span<const Traffic> traffic, const PlayOp
     for (const auto& player : players) {
       if (player->Ask(bytes)) asking.push_back(player.get());
     }
-    client.Send(bytes);
-    for (TrafficPlayer* const player : asking) player->Hear(client);
+    node.Send(bytes);
+    for (TrafficPlayer* const player : asking) player->Hear(node);
     for (size_t i = 0; i < players.size(); ++i) {
       if (!players[i]->difference().empty()) return Difference{i, players[i]->difference()};
     }

@@ -37,10 +37,11 @@ struct PlayOptions {
 
 class TrafficPlayer {
  public:
-  TrafficPlayer(const Traffic& traffic, const PlayOptions& options, TrafficTally* tally);
+  // What is put under keys without being asked of the scripts comes by `others`.
+  TrafficPlayer(const Traffic& traffic, const PlayOptions& options, RedisClient& others, TrafficTally* tally);
   ~TrafficPlayer();
 
-  // Appends the next call's commands. False: there is nothing left to ask.
+  // Appends the next call's commands; what must stand before them does. False: there is nothing left to ask.
   bool Ask(std::string& bytes);
   // Takes their replies.
   void Hear(RedisClient& client);
@@ -68,7 +69,7 @@ class TrafficPlayer {
   void MoveClock(const TrafficStep& step);
   void Change(int limit);
   bool AddToCall(Group& group);
-  void Spoil(const Group& group, std::string& bytes);
+  void Spoil(const Group& group);
 
   // Judging answers (traffic_judge.cc): what is wrong, or nothing.
   std::string Judge(Group& group, const engine::redis::ScriptCall::Sent& sent);
@@ -92,6 +93,7 @@ class TrafficPlayer {
 
   const Traffic& traffic_;
   const PlayOptions options_;
+  RedisClient& others_;
   TrafficTally* const tally_;
   const int64_t start_us_;
   int64_t now_us_;
@@ -106,20 +108,19 @@ class TrafficPlayer {
   std::unique_ptr<Group> waiting_;             // prepared, and not in the call at hand
   std::vector<std::unique_ptr<Group>> again_;  // to be asked by the script that can do everything
   std::vector<std::unique_ptr<Group>> asked_;  // in the call at hand
-  std::vector<std::string> cleaning_;          // commands that remove what was put there to spoil it
+  std::vector<std::string> spoiled_;           // keys that hold what was put there to spoil them
   engine::redis::ScriptCall call_;
-  size_t before_ = 0;  // replies that come before the call's own
   std::string difference_;
 };
 
-// Plays them all, `at_once` at a time over one connection, each batch in an empty store. The first difference with the
-// number of its traffic.
+// Plays them all side by side over one connection, `node`, in a store that is emptied before. `others` may do
+// everything. The first difference with the number of its traffic.
 struct Difference {
   size_t number = 0;
   std::string text;
 };
 std::optional<Difference> PlayAll(std::span<const Traffic> traffic, const PlayOptions& options,
-                                  RedisClient& client, TrafficTally* tally);
+                                  RedisClient& node, RedisClient& others, TrafficTally* tally);
 
 // Loads scripts into the server.
 void LoadScripts(RedisClient& client, std::span<const engine::redis::Script> scripts);
