@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("CMakeLists.txt", "cmake", "include", "src", "tools")
 # The scripts of the Redis engine are judged by their differential test, on a redis-server, with so many steps.
 LUA_ROOM = "src/engine/redis/lua"
-LUA_COPIED = (*COPIED, "apps", "tests")
+LUA_COPIED = (*COPIED, "apps", "tests", "deploy", "docs")
 LUA_STEPS = 20_000
 COMPILE_SECONDS = 600
 MEMORY_BYTES = 4 << 30
