@@ -21,11 +21,12 @@ FROZEN_ON = ("cluster-replica-no-failover yes", "cluster-require-full-coverage n
 class Case(harness.TestCase):
     LINES = ()
     LIMITS, TIMEOUT = [DAILY], "300ms"
+    DOMAIN = None
     NODES = 1
 
     def setUp(self):
         super().setUp()
-        text = redis_fleet.policy(self.LIMITS, timeout=self.TIMEOUT)
+        text = redis_fleet.policy(self.LIMITS, self.DOMAIN, timeout=self.TIMEOUT)
         self.policy = self.write("policy.yaml", text)
         self.cluster = self.enterContext(redis_groups.Cluster(*self.LINES))
         self.fleet = self.enterContext(redis_fleet.Fleet(self.NODES, self.policy, self.cluster.url, "--threads", "2"))
@@ -144,6 +145,37 @@ class SlotsMove(Case):
             replies = all_at_once()
         self.assertEqual(replies, [["allowed", LIMIT - before[user] - 1] for user in users])
         self.assertGreater(self.metric("penstock_redis_sent_again_total", reply="moved"), 0)
+
+
+class ATenantsSlotMoves(Case):
+    """All buckets of a tenant are in one slot: requests that come together share calls."""
+
+    LIMITS = [{**DAILY, "key": ["tenant", "user"]}]
+    DOMAIN = {"shard_by": "tenant"}
+    TIMEOUT = "5s"
+
+    def test_half_of_its_buckets_are_gone_and_everybody_is_served(self):
+        users, fresh = [f"p{i}" for i in range(40)], [f"fresh{i}" for i in range(10)]
+        with Resp(self.node.resp) as wire:
+            def all_at_once(users):
+                for user in users:
+                    wire.send("PEN.CHECK", "api", 2, "tenant", "t", "user", user)
+                return [wire.receive()[1:4:2] for _ in users]  # outcome, remaining
+            harness.wait_for(lambda: all_at_once(users)[0][0] == "allowed")
+            before = all_at_once(users)
+            source = next(i for i, node in enumerate(self.cluster.nodes)
+                          if redis_groups.is_master(node) and node.keys("pen:{api:t}*"))
+            slot, target = self.cluster.slot_of("pen:{api:t}"), (source + 1) % 3
+            self.cluster.begin_migration(slot, source, target)
+            self.assertEqual(self.cluster.move_keys(slot, source, target, count=20), 20)
+            replies = all_at_once(users + fresh)
+            self.assertGreater(self.metric("penstock_redis_sent_again_total", reply="tryagain"), 0)
+            while self.cluster.move_keys(slot, source, target):
+                pass
+            self.cluster.end_migration(slot, target)
+            after = all_at_once(users + fresh)
+        self.assertEqual(replies, [[outcome, left - 1] for outcome, left in before] + [["allowed", LIMIT - 1]] * len(fresh))
+        self.assertEqual(after, [[outcome, left - 1] for outcome, left in replies])
 
 
 class OddKeys(Case):

@@ -302,6 +302,7 @@ class Fleet:
         return self._started.__exit__(*what)
 
 
-def policy(limits, **engine):
-    """A policy's text: domain api with these limits; JSON is YAML too. `engine` options such as timeout="20ms"."""
-    return json.dumps({"engine": engine, "domains": {"api": {"limits": limits}}}, indent=1)
+def policy(limits, domain=None, **engine):
+    """A policy's text: domain api with these limits; JSON is YAML too. `domain` has further options of the domain such
+    as shard_by, `engine` options such as timeout="20ms"."""
+    return json.dumps({"engine": engine, "domains": {"api": {**(domain or {}), "limits": limits}}}, indent=1)

@@ -177,6 +177,7 @@ void ClusterTopology::Redirected(ServerLink& link, Exchange& exchange, const Red
   if (++exchange.redirects > kMaxRedirects) return GiveUp(exchange, Reason::kEngineDown);
   if (exchange.deadline <= parts_.clock.Steady()) return GiveUp(exchange, Reason::kTimeout);
   if (node != kNobody) return SendTo(node, exchange, redirect.kind == Redirect::Kind::kAsk);
+  if (redirect.kind == Redirect::Kind::kTryAgain && exchange.Divide()) return;
   ParkShortly(exchange);
 }
 

@@ -32,7 +32,8 @@ class ClusterTopology final : public Topology, private LinkOwner {
   static constexpr size_t kCalls = 8;  // under way: rounds overlap, but no node is asked twice at a time
   // A link without slots (a seed, a node that slots move to) is closed after this much quiet.
   static constexpr Micros kIdleLink = Seconds(60);
-  // What was refused because its slot is on the move or not served is sent again after this, doubled each time.
+  // What was refused because its slot is on the move or not served is sent again after this, doubled each time. A call
+  // that several share is first divided.
   static constexpr Micros kFirstPark = Millis(1);
 
   ClusterTopology(TopologyParts parts, const Options& options);

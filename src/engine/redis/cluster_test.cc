@@ -197,6 +197,21 @@ TEST_F(Cluster, TryAgainIsSentAgainALittleLater) {
   EXPECT_EQ(world_.counters.try_again.load(), 2u);
 }
 
+TEST_F(Cluster, WhatIsForSeveralIsDividedByTryAgainAlone) {
+  Ready();
+  FakeExchange* const exchange = Sent(7);
+  exchange->of_several = true;
+  Link("a", 1).Redirect(Kind::kAsk, 7, "c", 3);
+  Link("c", 3).Redirect(Kind::kMoved, 7, "a", 1);
+  EXPECT_EQ(exchange->divided, 0);
+  Link("a", 1).Redirect(Kind::kTryAgain);
+  EXPECT_EQ(exchange->divided, 1);
+  EXPECT_EQ(exchange->redirects, 3) << "its parts go on counting";
+  world_.timer.Advance(Millis(20));
+  EXPECT_FALSE(exchange->fate.has_value()) << "it is its owner's";
+  EXPECT_EQ(world_.counters.given_up.load(), 0u);
+}
+
 TEST_F(Cluster, NothingIsSentAgainPastItsDeadline) {
   Ready();
   const FakeExchange* const exchange = Sent(7, Micros{500});

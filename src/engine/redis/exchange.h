@@ -1,7 +1,7 @@
 // One command on its way to a server and its reply on the way back.
 //
-// Life: given to ServerLink::Send, it belongs to the link until Done is called. If its deadline passes first, Expired
-// is called then, and Done follows when the reply comes after all, or is lost with its connection.
+// Life: given to ServerLink::Send, it belongs to the link until Done is called (or Divide said true). If its deadline
+// passes first, Expired is called then, and Done follows when the reply comes after all, or is lost with its connection.
 //
 // Thread contract: one event loop's thread.
 #pragma once
@@ -49,6 +49,10 @@ class Exchange {
   virtual std::string_view command() const noexcept = 0;
   // EVALSHA's script, so that NOSCRIPT can be recovered from; null for other commands.
   virtual const Script* script() const noexcept { return nullptr; }
+
+  // It was refused since its keys are not all in one place (TRYAGAIN). True: it was for several, its owner took it back
+  // and asks for each by itself; Done does not come. False: it is for one, which has to wait.
+  virtual bool Divide() noexcept { return false; }
 
   virtual void Expired() noexcept = 0;
   // May destroy or reuse this object.

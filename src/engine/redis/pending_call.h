@@ -22,6 +22,9 @@ struct Ticket {
   int32_t slot = Exchange::kNoSlot;
   bool by_group = false;  // its plain script sent it on to the one that can do everything
   uint64_t undo = 0;      // not 0: the undo's number; no batch, group and sink then
+  // Not 0: how often it was refused in a call that it shared (TRYAGAIN). It has a call of its own then: its keys alone
+  // say whether it can be run.
+  int redirects = 0;
 };
 
 class PendingCall;
@@ -29,6 +32,7 @@ class PendingCall;
 class CallOwner {
  public:
   virtual ~CallOwner() = default;
+  virtual void CallDivided(PendingCall& call) noexcept = 0;
   virtual void CallExpired(PendingCall& call) noexcept = 0;
   virtual void CallDone(PendingCall& call, const Reply& reply) noexcept = 0;
 };
@@ -43,6 +47,11 @@ class PendingCall final : public Exchange {
   }
   std::string_view command() const noexcept override { return command_; }
   const Script* script() const noexcept override { return &call.script(); }
+  bool Divide() noexcept override {
+    if (tickets.size() < 2) return false;
+    owner_.CallDivided(*this);
+    return true;
+  }
   void Expired() noexcept override { owner_.CallExpired(*this); }
   void Done(const Reply& reply) noexcept override { owner_.CallDone(*this, reply); }
 

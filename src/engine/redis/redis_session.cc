@@ -199,6 +199,11 @@ void RedisSession::Place(const Ticket& ticket) {
   if (link == nullptr) return Refuse(ticket, Reason::kEngineDown);
   if (!open_.empty() && (open_[0]->slot != ticket.slot || open_[0]->link != link)) SendOpen();
   NameKeys(ticket);
+  if (ticket.redirects > 0) {
+    std::unique_ptr<PendingCall> own = NewCall(*link, ticket);
+    AddTo(*own, ticket);
+    return Send(std::move(own));
+  }
   for (std::unique_ptr<PendingCall>& call : open_) {
     switch (AddTo(*call, ticket)) {
       case ScriptCall::Added::kYes:
@@ -206,17 +211,17 @@ void RedisSession::Place(const Ticket& ticket) {
       case ScriptCall::Added::kOtherScript:
         continue;
       case ScriptCall::Added::kFull: {
-        std::unique_ptr<PendingCall> full = std::exchange(call, NewCall(*link, ticket.slot));
+        std::unique_ptr<PendingCall> full = std::exchange(call, NewCall(*link, ticket));
         AddTo(*call, ticket);   // always fits into an empty one
         Send(std::move(full));  // the last: who hears of it may name other keys
         return;
       }
     }
   }
-  AddTo(*open_.emplace_back(NewCall(*link, ticket.slot)), ticket);
+  AddTo(*open_.emplace_back(NewCall(*link, ticket)), ticket);
 }
 
-std::unique_ptr<PendingCall> RedisSession::NewCall(ServerLink& link, int32_t slot) {
+std::unique_ptr<PendingCall> RedisSession::NewCall(ServerLink& link, const Ticket& first) {
   CallOwner& owner = *this;
   std::unique_ptr<PendingCall> call;
   if (idle_.empty()) {
@@ -227,8 +232,8 @@ std::unique_ptr<PendingCall> RedisSession::NewCall(ServerLink& link, int32_t slo
   }
   call->call.Clear();
   call->link = &link;
-  call->slot = slot;
-  call->redirects = 0;
+  call->slot = first.slot;
+  call->redirects = first.redirects;
   call->expired = false;
   call->deadline = SteadyTime{std::numeric_limits<int64_t>::max()};
   return call;
@@ -278,11 +283,21 @@ void RedisSession::Send(std::unique_ptr<PendingCall> call) {
   Count(engine_.counters().decisions, call->tickets.size());
   const Reason refused = call->link->Send(*call);
   if (refused == Reason::kNone) {
-    call.release();  // the link's, until CallDone
+    (void)call.release();  // the link's, until CallDone
     return;
   }
   for (const Ticket& ticket : call->tickets) Refuse(ticket, refused);
   Recycle(std::move(call));
+}
+
+// It did not run, since the slot is on the move and one of its keys is not where another is. Of most groups all keys
+// are on one side: by themselves they need not wait.
+void RedisSession::CallDivided(PendingCall& call) noexcept {
+  for (Ticket& ticket : call.tickets) {
+    ticket.redirects = call.redirects;
+    Enqueue(ticket);
+  }
+  Recycle(std::unique_ptr<PendingCall>(&call));
 }
 
 void RedisSession::CallExpired(PendingCall& call) noexcept {

@@ -61,12 +61,13 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   void Flush();
   void Place(const Ticket& ticket);
   void SendOpen();
-  std::unique_ptr<PendingCall> NewCall(ServerLink& link, int32_t slot);
+  std::unique_ptr<PendingCall> NewCall(ServerLink& link, const Ticket& first);
   ScriptCall::Added AddTo(PendingCall& call, const Ticket& ticket);
   // The keys of the ticket's buckets and of its request id, in part_.
   void NameKeys(const Ticket& ticket);
   void Send(std::unique_ptr<PendingCall> call);
 
+  void CallDivided(PendingCall& call) noexcept override;
   void CallExpired(PendingCall& call) noexcept override;
   void CallDone(PendingCall& call, const Reply& reply) noexcept override;
   void UndoCharged(int32_t slot);

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,14 +19,15 @@ namespace {
 
 class RedisSessionTest : public ::testing::Test, protected Sink {
  protected:
-  static Options OneServer() {
+  static Options OneServer(TopologyKind kind) {
     Options options;
+    options.topology = kind;
     options.seeds.emplace_back().host = "store";
     options.seeds.front().port = 6379;
     return options;
   }
 
-  RedisSessionTest() {
+  explicit RedisSessionTest(TopologyKind kind = TopologyKind::kSingle) : engine_(OneServer(kind), clock_) {
     const Result<core::LimitParams> params = core::CompileRate({.count = 10, .period = Seconds(60)});
     EXPECT_TRUE(params);
     limit_.domain = "d";
@@ -54,15 +57,20 @@ class RedisSessionTest : public ::testing::Test, protected Sink {
       const auto commands = by_hand::Commands(stream->Take());
       if (commands.empty()) return;
       for (const auto& command : commands) {
-        dialer_.Feed(stream, command[0] == "TIME" ? "*2\r\n$10\r\n1000000000\r\n$1\r\n0\r\n" : "+OK\r\n");
+        dialer_.Feed(stream, ReplyTo(command[0]));
       }
     }
+  }
+  static const char* ReplyTo(std::string_view command) {
+    if (command == "TIME") return "*2\r\n$10\r\n1000000000\r\n$1\r\n0\r\n";
+    if (command == "CLUSTER") return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$5\r\nstore\r\n:6379\r\n";
+    return "+OK\r\n";
   }
 
   ManualClock clock_{EngineTime{5'000'000}};
   by_hand::FakeLoop loop_{clock_};
   by_hand::FakeDialer dialer_;
-  RedisEngine engine_{OneServer(), clock_};
+  RedisEngine engine_;
   core::Limit limit_;
   std::vector<GroupResult> heard_;
   std::unique_ptr<EngineSession> session_;
@@ -122,6 +130,93 @@ TEST_F(RedisSessionTest, AnAnswerThatMakesNoSenseMayHaveRun) {
   ASSERT_EQ(heard_.size(), 1u);
   EXPECT_EQ(heard_[0].state, GroupState::kUnavailable);
   EXPECT_TRUE(heard_[0].may_have_run);
+}
+
+// All buckets of a tenant are in one slot, so that its requests share calls.
+class RedisSessionOnACluster : public RedisSessionTest {
+ protected:
+  RedisSessionOnACluster() : RedisSessionTest(TopologyKind::kCluster) {
+    limit_.key_names = {"tenant", "user"};
+    limit_.shard_part = 0;
+    core::Limit* const limits[] = {&limit_};
+    EXPECT_TRUE(session_->Bind(limits));
+    Greet();
+  }
+
+  void AskFor(Batch& batch, std::string_view user) {
+    const std::string_view key[] = {"t", user};
+    batch.Clear();
+    batch.AddGroup().domain = "d";
+    batch.AddOperation(limit_, key).cost = 1;
+    session_->Decide(batch, clock_.Steady() + Seconds(1), *this);
+  }
+  // The turn ends: what is sent, as the number of keys of each call for the tenant, -1 for ASKING.
+  std::vector<int> Sent() {
+    loop_.Run();
+    std::vector<int> out;
+    for (const std::vector<std::string>& command : by_hand::Commands(dialer_.streams.front()->Take())) {
+      const bool asking = command[0] == "ASKING";
+      const bool decides = command[0] == "EVALSHA" && command[3].find("{d:t}") != std::string::npos;
+      if (asking || decides) out.push_back(asking ? -1 : std::stoi(command[2]));
+      unanswered_.push_back(decides);
+    }
+    return out;
+  }
+  // The oldest of these calls gets its reply; what stands before it (a heartbeat, ASKING) is told that all is well.
+  void Answer(std::string_view reply) {
+    for (bool decides = false; !decides && !unanswered_.empty();) {
+      decides = unanswered_.front();
+      unanswered_.pop_front();
+      dialer_.Feed(dialer_.streams.front(), decides ? reply : "+OK\r\n");
+    }
+  }
+
+  static constexpr std::string_view kTryAgain =
+      "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+  std::deque<bool> unanswered_;  // in order; true: a call for the tenant
+};
+
+TEST_F(RedisSessionOnACluster, WhatSharesACallIsAskedOneByOneWhereItsSlotIsOnTheMove) {
+  Batch here, gone, later;
+  AskFor(here, "here");
+  AskFor(gone, "gone");
+  EXPECT_EQ(Sent(), std::vector<int>{2});
+  Answer(kTryAgain);
+  EXPECT_EQ(Sent(), (std::vector<int>{1, 1})) << "at once, each by itself";
+  // One of them is there, the other is asked where it went.
+  Answer("$-1\r\n");
+  EXPECT_EQ(heard_.size(), 1u);
+  Answer("-ASK 7 store:6379\r\n");
+  EXPECT_EQ(Sent(), (std::vector<int>{-1, 1}));
+  Answer("$-1\r\n");
+  EXPECT_EQ(heard_.size(), 2u);
+  // It is over: who comes then shares calls again.
+  AskFor(here, "here");
+  AskFor(later, "later");
+  EXPECT_EQ(Sent(), std::vector<int>{2});
+  session_->Close();
+  EXPECT_EQ(heard_.size(), 4u);
+}
+
+TEST_F(RedisSessionOnACluster, WhatWasDividedWaitsByItselfAndIsSentAgainFiveTimesInAll) {
+  Batch one, two;
+  AskFor(one, "one");
+  AskFor(two, "two");
+  EXPECT_EQ(Sent(), std::vector<int>{2});
+  Answer(kTryAgain);
+  EXPECT_EQ(Sent(), (std::vector<int>{1, 1}));
+  Answer("$-1\r\n");
+  for (int again = 2; again <= kMaxRedirects; ++again) {
+    Answer(kTryAgain);
+    EXPECT_TRUE(Sent().empty());
+    loop_.Advance(Millis(16));
+    EXPECT_EQ(Sent(), std::vector<int>{1}) << again;
+  }
+  EXPECT_EQ(heard_.size(), 1u);
+  Answer(kTryAgain);
+  ASSERT_EQ(heard_.size(), 2u);
+  EXPECT_EQ(heard_[1].state, GroupState::kUnavailable);
+  EXPECT_FALSE(heard_[1].may_have_run);
 }
 
 }  // namespace

@@ -60,6 +60,10 @@ class FakeExchange final : public Exchange {
     deadline = until;
   }
   std::string_view command() const noexcept override { return "decide"; }
+  bool Divide() noexcept override {
+    divided += of_several ? 1 : 0;
+    return of_several;
+  }
   void Expired() noexcept override {}
   void Done(const Reply& reply) noexcept override {
     EXPECT_FALSE(fate.has_value()) << "done twice";
@@ -67,6 +71,8 @@ class FakeExchange final : public Exchange {
     reason = reply.reason;
     if (then) then();
   }
+  bool of_several = false;
+  int divided = 0;
   std::optional<Fate> fate;
   Reason reason = Reason::kNone;
   std::function<void()> then;
