@@ -1,11 +1,13 @@
 // A steady load on RESP ports, with every answer's time: what callers see while their store fails.
 //
-//   fault_load SECONDS RATE KEYS PORT [PORT ...]
+//   fault_load SECONDS RATE KEYS PLAIN_PORT PORT [PORT ...]
 //
 // Several connections a port, each with one request under way, together RATE requests a second: PEN.CHECK of domain
-// `api` for the attribute user = one of KEYS. Prints a line a request: when it was sent (microseconds of CLOCK_MONOTONIC,
-// which other programs of the machine read alike), how long it took, the key, and what came:
-//   A allowed   D denied   a, d the same, decided without the engine   U unavailable   X no answer
+// `api` for the attributes user = one of KEYS and tenant = t. Beside them as many connections as one port has, at the
+// same pace, ask a plain Redis on PLAIN_PORT for PING: what the machine itself makes a caller wait. Prints a line a
+// request: when it was sent (microseconds of CLOCK_MONOTONIC, which other programs of the machine read alike), how long
+// it took, the key, and what came:
+//   A allowed   D denied   a, d the same, decided without the engine   U unavailable   X no answer   P the plain one's
 // Used by faults.py.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -60,6 +62,7 @@ int Connect(uint16_t port) {
 char CodeOf(const penstock::resp::ReplyParser& parser) {
   using penstock::resp::ReplyType;
   const auto nodes = parser.nodes();
+  if (parser.root().type == ReplyType::kSimple) return 'P';
   if (parser.root().type == ReplyType::kError) return 'U';
   if (parser.root().type != ReplyType::kArray || nodes.size() < 9) return 'X';
   const std::string_view outcome = nodes[2].text;
@@ -69,11 +72,14 @@ char CodeOf(const penstock::resp::ReplyParser& parser) {
   return 'U';
 }
 
-// One request and its reply; X when the connection fails.
-char Ask(int fd, uint32_t key) {
+std::string CheckOf(uint32_t key) {
   const std::string user = "u" + std::to_string(key);
-  const std::string request = "*5\r\n$9\r\nPEN.CHECK\r\n$3\r\napi\r\n$1\r\n1\r\n$4\r\nuser\r\n$" +
-                              std::to_string(user.size()) + "\r\n" + user + "\r\n";
+  return "*7\r\n$9\r\nPEN.CHECK\r\n$3\r\napi\r\n$1\r\n2\r\n$6\r\ntenant\r\n$1\r\nt\r\n$4\r\nuser\r\n$" +
+         std::to_string(user.size()) + "\r\n" + user + "\r\n";
+}
+
+// One request and its reply; X when the connection fails.
+char Ask(int fd, const std::string& request) {
   if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
     return 'X';
   penstock::resp::ReplyParser parser;
@@ -93,6 +99,7 @@ struct Plan {
   Clock::time_point end;
   Clock::duration interval;  // between two requests of one connection
   uint32_t keys = 1;
+  bool plain = false;
 };
 
 void Run(const Plan& plan, uint16_t port, uint32_t number, std::vector<Sample>& samples) {
@@ -102,7 +109,7 @@ void Run(const Plan& plan, uint16_t port, uint32_t number, std::vector<Sample>& 
     std::this_thread::sleep_until(next);
     const Clock::time_point sent = Clock::now();
     Sample sample{.sent_us = Micros(sent.time_since_epoch()), .key = turn * 7'919 % plan.keys};
-    sample.code = fd < 0 ? 'X' : Ask(fd, sample.key);
+    sample.code = fd < 0 ? 'X' : Ask(fd, plan.plain ? "*1\r\n$4\r\nPING\r\n" : CheckOf(sample.key));
     sample.took_us = Micros(Clock::now() - sent);
     samples.push_back(sample);
     if (sample.code == 'X') {
@@ -117,11 +124,11 @@ void Run(const Plan& plan, uint16_t port, uint32_t number, std::vector<Sample>& 
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 5) {
-    std::fprintf(stderr, "usage: fault_load SECONDS RATE KEYS PORT [PORT ...]\n");
+  if (count < 6) {
+    std::fprintf(stderr, "usage: fault_load SECONDS RATE KEYS PLAIN_PORT PORT [PORT ...]\n");
     return 2;
   }
-  const int ports = count - 4;
+  const int ports = count - 5;
   const double rate = std::max(1.0, std::atof(arguments[2]));
   Plan plan;
   plan.end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -129,12 +136,16 @@ int main(int count, char** arguments) {
   plan.interval = std::chrono::duration_cast<Clock::duration>(
       std::chrono::duration<double>(ports * kConnectionsPerPort / rate));
   plan.keys = static_cast<uint32_t>(std::max(1, std::atoi(arguments[3])));
-  const auto connections = static_cast<size_t>(ports) * kConnectionsPerPort;
+  Plan plain = plan;
+  plain.plain = true;
+  const auto connections = static_cast<size_t>(ports + 1) * kConnectionsPerPort;
   std::vector<std::vector<Sample>> samples(connections);
   std::vector<std::thread> threads;
   for (size_t i = 0; i < connections; ++i) {
-    const auto port = static_cast<uint16_t>(std::atoi(arguments[4 + i % static_cast<size_t>(ports)]));
-    threads.emplace_back([&, i, port] { Run(plan, port, static_cast<uint32_t>(i), samples[i]); });
+    const size_t which = i % static_cast<size_t>(ports + 1);  // the plain one first
+    const auto port = static_cast<uint16_t>(std::atoi(arguments[4 + which]));
+    threads.emplace_back(
+        [&, i, which, port] { Run(which == 0 ? plain : plan, port, static_cast<uint32_t>(i), samples[i]); });
   }
   for (std::thread& thread : threads) thread.join();
   for (const std::vector<Sample>& own : samples) {

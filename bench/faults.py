@@ -1,6 +1,10 @@
 """What callers see while the store fails: latency beside the time-out, how soon the engine decides again, and what was
 admitted beside the limit. Two nodes, 48 connections, a steady load; the store fails after two seconds of it and is back
-two seconds later."""
+two seconds later.
+
+Beside it stands what 24 more connections of the same load wait for a plain Redis that has nothing to do with the fault
+(PING): what the machine itself makes a caller wait. Where that is more than what the bound allows on top of the time-out
+the case says nothing, and is measured again."""
 import os
 import subprocess
 import sys
@@ -21,7 +25,9 @@ WELL_S, FAULT_S, AFTER_S = 2, 2, 3
 # engine did not decide is not admitted.
 LIMIT = {"name": "daily", "key": ["user"], "rate": f"{CAPACITY}/d", "on_failure": "deny"}
 DURABLE = ("appendonly yes", "appendfsync always")
-LATENCY_BOUND_MS = TIMEOUT_MS + 5
+MACHINE_MS = 5  # what the machine may make a caller wait on top of the time-out
+LATENCY_BOUND_MS = TIMEOUT_MS + MACHINE_MS
+TRIES = 3
 IN_A_ROW = 50  # requests that the engine decides: it is back
 RECOVERY_BOUND_S = 1.0
 
@@ -29,12 +35,16 @@ RECOVERY_BOUND_S = 1.0
 class Case:
     """One fault. `fails` is what happens; `heals` undoes it and returns when the store is back. `keeps` its data: then
     nothing is admitted beyond the limit. The load goes on for `lasts_s` beyond FAULT_S and AFTER_S: so long `fails` and
-    `heals` may take (Sentinels that vote on a busy machine take seconds)."""
+    `heals` may take (Sentinels that vote on a busy machine take seconds). `sharded`: all buckets are in one slot."""
 
     def __init__(self, name, fails, heals=None, keeps=True, store=lambda: redis_fleet.Redis(*DURABLE), proxied=False,
-                 lasts_s=5):
+                 lasts_s=5, sharded=False):
         self.name, self.fails, self.heals, self.keeps = name, fails, heals or (lambda store: None), keeps
-        self.store, self.proxied, self.lasts_s = store, proxied, lasts_s
+        self.store, self.proxied, self.lasts_s, self.sharded = store, proxied, lasts_s, sharded
+
+    def policy(self):
+        limit = {**LIMIT, "key": ["tenant", *LIMIT["key"]]} if self.sharded else LIMIT
+        return redis_fleet.policy([limit], {"shard_by": "tenant"} if self.sharded else None, timeout=f"{TIMEOUT_MS}ms")
 
 
 def cases():
@@ -45,6 +55,23 @@ def cases():
             source = cluster.owner(slot)
             target = next(i for i, node in enumerate(cluster.nodes) if i != source and redis_groups.is_master(node))
             cluster.migrate(slot, target)
+
+    def half_moves(cluster):
+        """Half of the tenant's buckets; then the slot stays between two masters until `arrives`."""
+        slot, source, target = tenants_move(cluster)
+        cluster.begin_migration(slot, source, target)
+        cluster.move_keys(slot, source, target, count=KEYS // 2)
+
+    def arrives(cluster):
+        slot, source, target = tenants_move(cluster)
+        while cluster.move_keys(slot, source, target):
+            pass
+        cluster.end_migration(slot, target)
+
+    def tenants_move(cluster):
+        slot = cluster.slot_of("pen:{api:t}")
+        source = cluster.owner(slot)
+        return slot, source, (source + 1) % cluster.MASTERS
 
     def fill(redis):
         redis.ask("CONFIG", "SET", "maxmemory", "1mb")
@@ -71,6 +98,7 @@ def cases():
         Case("Cluster, a master killed", lambda c: c.kill_master(0), keeps=False, store=redis_groups.Cluster, lasts_s=20),
         Case("Cluster, ordered failover", lambda c: c.failover(0), keeps=False, store=redis_groups.Cluster),
         Case("Cluster, 20 slots move", moves, store=redis_groups.Cluster),
+        Case("Cluster, a slot half moved", half_moves, arrives, store=redis_groups.Cluster, sharded=True),
     ]
 
 
@@ -85,9 +113,9 @@ def percentile(ordered, part):
 class Load:
     """The load generator, and what it wrote down."""
 
-    def __init__(self, ports, seconds):
-        self.process = subprocess.Popen([binary("fault_load"), str(seconds), str(RATE), str(KEYS), *map(str, ports)],
-                                        stdout=subprocess.PIPE, text=True)
+    def __init__(self, plain_port, ports, seconds):
+        self.process = subprocess.Popen(
+            [binary("fault_load"), *map(str, (seconds, RATE, KEYS, plain_port, *ports))], stdout=subprocess.PIPE, text=True)
 
     def samples(self):
         out, _ = self.process.communicate(timeout=seconds_at_most())
@@ -104,7 +132,7 @@ def measure(case):
     with tempfile.TemporaryDirectory() as folder, case.store() as store:
         policy = os.path.join(folder, "policy.yaml")
         with open(policy, "w", encoding="utf-8") as f:
-            f.write(redis_fleet.policy([LIMIT], timeout=f"{TIMEOUT_MS}ms"))
+            f.write(case.policy())
         if case.proxied:
             with tcp_proxy.Proxy(("127.0.0.1", store.port)) as proxy:
                 return run(case, proxy, policy, store.url(proxy.port))
@@ -112,9 +140,9 @@ def measure(case):
 
 
 def run(case, target, policy, url):
-    with redis_fleet.Fleet(2, policy, url, "--threads", "1") as fleet:
+    with redis_fleet.Redis(users=None) as plain, redis_fleet.Fleet(2, policy, url, "--threads", "1") as fleet:
         fleet.wait_ready()
-        load = Load([node.resp[1] for node in fleet], WELL_S + FAULT_S + AFTER_S + case.lasts_s)
+        load = Load(plain.port, [node.resp[1] for node in fleet], WELL_S + FAULT_S + AFTER_S + case.lasts_s)
         time.sleep(WELL_S)
         failed = time.monotonic()
         case.fails(target)
@@ -137,29 +165,38 @@ def recovered(samples, healed):
 
 
 def tell(case):
-    samples, failed, healed = measure(case)
-    during = sorted(took for sent, took, _, _ in samples if failed <= sent <= healed)
-    well = sorted(took for sent, took, _, _ in samples if sent < failed)
+    for _ in range(TRIES):
+        everything, failed, healed = measure(case)
+        plain, samples = ([sample for sample in everything if (sample[3] == "P") == is_plain] for is_plain in (True, False))
+        machine = percentile(times(plain, failed, healed), 0.999)
+        if machine <= MACHINE_MS:
+            break
+    during = times(samples, failed, healed)
     lost = sum(code == "X" for *_, code in samples)
-    unavailable = sum(code == "U" for *_, code in samples)
+    unavailable = sum(code == "U" and failed <= sent <= healed for sent, _, _, code in samples)
     recovery = recovered(samples, healed)
     admitted = [0] * KEYS
     for *_, key, code in samples:
         admitted[key] += code == "A"
     most = max(admitted)
-    p999 = percentile(during, 0.999) / 1e3
+    p999 = percentile(during, 0.999)
     holds = (lost == 0 and p999 <= LATENCY_BOUND_MS and recovery <= RECOVERY_BOUND_S and
              (most <= CAPACITY or not case.keeps))
-    print(f"  {case.name:<27} {percentile(during, 0.5) / 1e3:7.2f} {p999:7.2f} {percentile(during, 1.0) / 1e3:7.2f} ms"
-          f" ({percentile(well, 0.999) / 1e3:6.2f})"
-          f"   {recovery:5.2f} s   {most:3d} of {CAPACITY}{' ' if case.keeps else '*'}   {len(samples):6d} asked, "
-          f"{unavailable} unavailable, {lost} lost{'' if holds else '   OUT OF BOUNDS'}")
+    verdict = "" if holds else "   OUT OF BOUNDS" if machine <= MACHINE_MS else "   THE MACHINE IS TOO BUSY"
+    print(f"  {case.name:<27} {percentile(during, 0.5):7.2f} {p999:7.2f} {percentile(during, 1.0):7.2f} ms"
+          f"   {machine:7.2f} ms   {recovery:5.2f} s   {most:3d} of {CAPACITY}{' ' if case.keeps else '*'}"
+          f"   {len(during):6d} asked, {unavailable} unavailable, {lost} lost{verdict}")
     return holds
 
 
-def bench_faults():
+def times(samples, begin, end):
+    """Milliseconds that the answers to what was asked between the two instants took, in order."""
+    return sorted(took / 1e3 for sent, took, _, _ in samples if begin <= sent <= end)
+
+
+def bench_faults(only=""):
     print(f"Faults of the store; time-out {TIMEOUT_MS} ms, bounds: p99.9 {LATENCY_BOUND_MS} ms, recovery "
-          f"{RECOVERY_BOUND_S:.0f} s, nothing lost, the limit kept (*: the store lost data, nothing is promised). In brackets p99.9 before the fault: "
-          "what the machine itself makes callers wait")
-    print(f"  {'':<27} {'p50':>7} {'p99.9':>7} {'max':>7}    (before)  recovery   admitted")
-    return all([tell(case) for case in cases()])
+          f"{RECOVERY_BOUND_S:.0f} s, nothing lost, the limit kept (*: the store lost data, nothing is promised). "
+          "Reference: p99.9 of PING to a Redis that nothing happens to, by the same load at the same time")
+    print(f"  {'':<27} {'p50':>7} {'p99.9':>7} {'max':>7}      reference   recovery   admitted")
+    return all([tell(case) for case in cases() if only in case.name])
