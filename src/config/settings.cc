@@ -66,19 +66,20 @@ Result<std::optional<Endpoint>> ParseListen(std::string_view text) {
 
 Result<void> CheckEngineUrl(std::string_view url) {
   if (url == "memory:" || url == "memory") return {};
-  constexpr std::string_view kRedis[] = {
-      "redis://",          "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://",
-      "rediss+cluster://", "unix://"};
-  for (const std::string_view scheme : kRedis) {
-    if (url.starts_with(scheme)) return {};  // the engine itself reads the rest
-  }
-  if (url.starts_with("etcd://")) {
-    return Invalid("the engine \"etcd://\" is not in this build yet (memory: and redis:// are)");
-  }
+  constexpr std::string_view kStores[] = {
+      "redis",  "rediss",  "redis+sentinel",  "rediss+sentinel",  "redis+cluster",  "rediss+cluster",
+      "valkey", "valkeys", "valkey+sentinel", "valkeys+sentinel", "valkey+cluster", "valkeys+cluster",
+      "unix",   "memory"};
   // Not the whole URL: it may hold a password.
   const std::string_view scheme = url.substr(0, url.find(':'));
-  const std::string_view known[] = {"memory", "redis", "rediss", "unix", "redis+sentinel", "redis+cluster"};
-  const std::string_view near = Nearest(scheme, known, 2);
+  const bool known = std::ranges::find(kStores, scheme) != std::end(kStores);
+  if (known && url.substr(scheme.size()).starts_with("://") && scheme != "memory") {
+    return {};  // the engine itself reads the rest
+  }
+  if (scheme == "etcd") {
+    return Invalid("the engine \"etcd://\" is not in this build yet (memory: and redis:// are)");
+  }
+  const std::string_view near = Nearest(scheme, kStores, std::size(kStores));
   return Invalid(
       "unknown engine " + Quoted(scheme) +
       (near.empty() ? " (memory: and redis:// are two)" : " (did you mean " + std::string(near) + ":?)"));

@@ -33,6 +33,16 @@ constexpr std::array kSchemes = {
     Scheme{"unix://", TopologyKind::kSingle, false, true},
 };
 
+// Valkey's own names, valkey:// and valkeys://, mean the same.
+constexpr std::string_view kRedis = "redis";
+constexpr std::string_view kValkey = "valkey";
+
+bool Begins(std::string_view url, const Scheme& scheme) {
+  if (!url.starts_with(kValkey)) return url.starts_with(scheme.text);
+  return scheme.text.starts_with(kRedis) &&
+         url.substr(kValkey.size()).starts_with(scheme.text.substr(kRedis.size()));
+}
+
 // Of the text only what holds no secret is ever repeated in an error.
 tl::unexpected<Error> Refuse(const std::string& what) { return Invalid("engine URL: " + what); }
 
@@ -136,7 +146,7 @@ class Parser {
  private:
   Result<void> TakeScheme() {
     const auto found = std::find_if(kSchemes.begin(), kSchemes.end(),
-                                    [this](const Scheme& scheme) { return rest_.starts_with(scheme.text); });
+                                    [this](const Scheme& scheme) { return Begins(rest_, scheme); });
     if (found == kSchemes.end()) {
       const size_t end = rest_.find("://");
       if (end == std::string_view::npos || end > kLongestScheme)
@@ -146,7 +156,8 @@ class Parser {
     }
     scheme_ = &*found;
     out_.topology = found->topology;
-    rest_.remove_prefix(found->text.size());
+    rest_.remove_prefix(found->text.size() +
+                        (rest_.starts_with(kValkey) ? kValkey.size() - kRedis.size() : 0));
     return {};
   }
 

@@ -46,6 +46,13 @@ TEST(ParseUrl, UserAndPasswordAreDecoded) {
   EXPECT_EQ(Good("redis://u:a@b@h").password, "a@b");  // the last one divides
 }
 
+TEST(ParseUrl, ValkeysNamesMeanTheSame) {
+  EXPECT_EQ(Good("valkey://h:7000/2").seeds[0].port, 7000);
+  EXPECT_TRUE(Good("valkeys://h").seeds[0].tls);
+  EXPECT_EQ(Good("valkey+cluster://a,b").topology, TopologyKind::kCluster);
+  ExpectError("valkeyx://h", "the scheme 'valkeyx'");
+}
+
 TEST(ParseUrl, AnIpv6AddressStandsInBrackets) {
   EXPECT_EQ(Good("redis://[::1]").seeds[0].host, "::1");
   EXPECT_EQ(Good("redis://u:p@[2001:db8::1]:7000/1").seeds[0].port, 7000);
