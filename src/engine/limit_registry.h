@@ -87,6 +87,10 @@ class LimitRegistry {
 
   // Every limit whose version is above `since`, what was removed included; 0: all.
   virtual void Changes(core::Version since, ChangesDone done) = 0;
+
+  // Calls back on the session's loop when there may be changes to ask for, as long as the session is open; at once or
+  // ever is not promised. One callback, the last that was given.
+  virtual void OnHint(const std::function<void()>& heard) { (void)heard; }
 };
 
 }  // namespace penstock::engine

@@ -7,7 +7,10 @@
 namespace penstock::engine::redis {
 
 RedisEngine::RedisEngine(Options options, const Clock& clock)
-    : options_(std::move(options)), scripts_(ScriptsWith(options_.script_prelude)), clock_(clock) {}
+    : options_(std::move(options)),
+      scripts_(ScriptsWith(options_.script_prelude)),
+      clock_(clock),
+      hints_(options_.prefix) {}
 RedisEngine::~RedisEngine() = default;
 
 std::unique_ptr<EngineSession> RedisEngine::OpenLoop(const LoopParts& parts) {

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/redis/asker.h"
 #include "engine/redis/fleet.h"
+#include "engine/redis/hints.h"
 #include "engine/redis/options.h"
 #include "engine/redis/script.h"
 #include "engine/redis/server_link.h"
@@ -43,6 +44,8 @@ class RedisEngine final : public Engine {
   Counters& counters() { return counters_; }
   const Counters& counters() const { return counters_; }
   FleetBook& fleet() { return fleet_; }
+  Hints& hints() { return hints_; }
+  const Hints& hints() const { return hints_; }
   LinkBook& book() { return book_; }
   const LinkBook& book() const { return book_; }
   TopologyCounters& topology_counters() { return topology_counters_; }
@@ -55,6 +58,7 @@ class RedisEngine final : public Engine {
   const Clock& clock_;
   Counters counters_;
   FleetBook fleet_;
+  Hints hints_;
   LinkBook book_;
   TopologyCounters topology_counters_;
   std::atomic<int> usable_links_{0};

@@ -32,13 +32,15 @@ RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
       undo_(*this, parts.timer, engine.clock(), engine.counters()),
       heart_(engine.fleet(), parts.timer, engine.clock(), engine.options().prefix,
              engine.scripts()[static_cast<size_t>(ScriptKind::kFleet)]),
+      hint_line_(engine.hints(), {*parts.dialer, parts.timer, engine.clock()}, engine.options()),
       topology_(OpenTopology(
           {*parts.dialer, parts.executor, parts.timer, engine.clock(), engine.scripts(), &engine.book()},
           engine.options(), &engine.topology_counters())) {
-  registry_ = std::make_unique<RedisRegistry>(
-      RegistryParts{*topology_, timer_, engine.clock(),
-                    engine.scripts()[static_cast<size_t>(ScriptKind::kRegistry)], engine.options().prefix});
+  registry_ = std::make_unique<RedisRegistry>(RegistryParts{
+      *topology_, timer_, engine.clock(), engine.scripts()[static_cast<size_t>(ScriptKind::kRegistry)],
+      engine.options().prefix, &engine.hints(), &executor_});
   heart_.Start(*topology_);
+  hint_line_.Start(*topology_);
   Beat();
 }
 
@@ -53,6 +55,7 @@ void RedisSession::Close() noexcept {
   timer_.Cancel(beat_);
   registry_->Close();
   heart_.Stop();
+  hint_line_.Stop();
   RefuseQueued();
   topology_.reset();  // what is in flight is done, its fate unknown
   RefuseQueued();     // a request over several slots may have gone on to its next one

@@ -18,6 +18,7 @@
 
 #include "engine/redis/asker.h"
 #include "engine/redis/fleet.h"
+#include "engine/redis/hint_line.h"
 #include "engine/redis/pending_call.h"
 #include "engine/redis/redis_engine.h"
 #include "engine/redis/registry.h"
@@ -103,6 +104,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   std::vector<std::unique_ptr<SpreadGroup>> spread_;
   UndoQueue undo_;
   FleetBeat heart_;
+  HintLine hint_line_;
   std::unique_ptr<RedisRegistry> registry_;
   std::unique_ptr<Topology> topology_;  // the last: its links give back what they hold when they go
 

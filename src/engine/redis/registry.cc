@@ -71,7 +71,11 @@ struct RedisRegistry::Reading {
 RedisRegistry::RedisRegistry(const RegistryParts& parts)
     : parts_(parts),
       limits_key_(std::string(parts.prefix) + "{registry}"),
-      versions_key_(limits_key_ + ":versions") {}
+      versions_key_(limits_key_ + ":versions"),
+      hint_alarm_(parts.timer, [this] {
+        next_hint_ = parts_.clock.Steady() + kHintPause;
+        on_hint_();
+      }) {}
 
 RedisRegistry::~RedisRegistry() {
   Close();
@@ -83,6 +87,8 @@ RedisRegistry::~RedisRegistry() {
 
 void RedisRegistry::Close() {
   closed_ = true;
+  listening_.reset();
+  hint_alarm_.Cancel();
   std::erase_if(calls_, [](const std::unique_ptr<Call>& call) { return !call->Silence(); });
 }
 
@@ -255,6 +261,14 @@ void RedisRegistry::ReadOn(const std::shared_ptr<Reading>& reading) {
         if (more) return ReadOn(reading);
         reading->done(std::move(reading->out));
       });
+}
+
+void RedisRegistry::OnHint(const std::function<void()>& heard) {
+  on_hint_ = heard;
+  if (closed_ || parts_.hints == nullptr || listening_ != nullptr) return;
+  listening_ = parts_.hints->Listen(HintKind::kLimits, *parts_.executor, [this](std::string_view) {
+    hint_alarm_.SetBy(std::max(parts_.clock.Steady(), next_hint_));
+  });
 }
 
 }  // namespace penstock::engine::redis

@@ -9,6 +9,9 @@
 // not_after, so that what was answered kUnavailable is not done later by a server that wakes up, unless its reply was
 // lost on the way.
 //
+// A call that changed something published a hint in the same step (hints.h); who follows the registry hears of these
+// at most every kHintPause.
+//
 // Thread contract: one event loop's thread. `done` never comes after this object is gone. All parts outlive it.
 #pragma once
 
@@ -24,8 +27,10 @@
 #include "base/executor.h"
 #include "engine/limit_registry.h"
 #include "engine/redis/exchange.h"
+#include "engine/redis/hints.h"
 #include "engine/redis/script.h"
 #include "engine/redis/topology.h"
+#include "engine/redis/topology_parts.h"
 
 namespace penstock::engine::redis {
 
@@ -35,6 +40,9 @@ struct RegistryParts {
   const Clock& clock;
   const Script& script;     // ScriptKind::kRegistry
   std::string_view prefix;  // Options::prefix
+  // Both or none.
+  Hints* hints = nullptr;
+  Executor* executor = nullptr;
 };
 
 class RedisRegistry final : public LimitRegistry {
@@ -44,6 +52,7 @@ class RedisRegistry final : public LimitRegistry {
       256 * 1024;  // of the definitions in one; more only if one alone takes more
   static constexpr Micros kPatience = Seconds(1);  // of one script call
   static constexpr Micros kRetry = Millis(20);
+  static constexpr Micros kHintPause = Millis(50);
   static constexpr size_t kMaxCalls = 64;  // under way at once; beyond, kUnavailable
 
   explicit RedisRegistry(const RegistryParts& parts);
@@ -61,6 +70,7 @@ class RedisRegistry final : public LimitRegistry {
   void Remove(std::string domain, std::string name, std::optional<core::Version> if_match,
               ChangeDone done) override;
   void Changes(core::Version since, ChangesDone done) override;
+  void OnHint(const std::function<void()>& heard) override;
 
  private:
   class Call;
@@ -86,6 +96,10 @@ class RedisRegistry final : public LimitRegistry {
 
   bool closed_ = false;
   std::vector<std::unique_ptr<Call>> calls_;
+  std::function<void()> on_hint_;
+  std::unique_ptr<Hints::Listening> listening_;
+  Alarm hint_alarm_;
+  SteadyTime next_hint_;  // not told before
 };
 
 }  // namespace penstock::engine::redis

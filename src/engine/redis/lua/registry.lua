@@ -52,8 +52,11 @@ local function give_version(key, entry, above)
   set_version(key, entry, math.max(last + 1, above + 1, now))
 end
 
+-- Other nodes are given a hint (engine/redis/hints.h); a user who may not publish gives none, and they ask later.
 local function keep_marks()
-  if wrote then call('HSET', registry, 'born', text(born), 'last', text(last), 'sum', text(sum)) end
+  if not wrote then return end
+  call('HSET', registry, 'born', text(born), 'last', text(last), 'sum', text(sum))
+  redis.pcall('PUBLISH', string.gsub(registry, '{registry}$', 'hints'), 'limits ' .. text(last))
 end
 
 local function fresh() return {version = 0, revision = 0, file = '', put = ''} end
