@@ -116,6 +116,16 @@ class OneServer(Case):
                 if rule != "+script|load":  # an earlier run has loaded them
                     self.assertIn("atomicity", report.findings, report)
 
+    def test_rights_without_which_all_is_slower_are_a_warning(self):
+        for taken, rule in (("-publish", "+publish"), ("-subscribe", "+subscribe"), ("resetchannels", "&pen:*")):
+            with self.subTest(taken=taken):
+                self.redis.ask("ACL", "SETUSER", "verify", taken)
+                report = self.verify()
+                self.redis.ask("ACL", "SETUSER", "verify", *NODE_RULES.split(), *MORE.split())
+                check = self.of(report, "acl", "warning")
+                self.assertIn(f"ACL SETUSER verify {rule}", check["remedy"], report)
+                self.assertEqual(report.findings, {"acl"}, report)
+
     def test_rights_of_another_user(self):
         report = self.verify("--acl-user", NODE)
         self.assertEqual(report.findings, set(), report)

@@ -144,6 +144,10 @@ Client::~Client() {
   loop_.Run([this] { line_.reset(); });
 }
 
+void Client::HangUp() {
+  loop_.Run([this] { line_->GiveUp(); });
+}
+
 Result<std::vector<Value>> Client::Ask(const std::vector<Command>& commands) {
   if (commands.empty()) return std::vector<Value>{};
   const auto call = std::make_shared<Call>();

@@ -46,6 +46,9 @@ class Client {
   // The same command `times` in turn, each after the reply to the one before; fewer when it takes longer than `most`.
   Result<std::vector<Timed>> Repeat(const Command& command, size_t times, Micros most);
 
+  // The next question makes a new connection.
+  void HangUp();
+
   const DialTarget& target() const { return target_; }
   std::string where() const { return target_.Text(); }
 
