@@ -85,11 +85,27 @@ void AppendEngine(std::string& out, const engine::redis::Counters& counters) {
   Single(out, "penstock_redis_calls_total", "counter", "Script calls.", Value(counters.calls));
 }
 
+void AppendHints(std::string& out, const engine::redis::HintStats& hints) {
+  constexpr std::string_view kHeard = "penstock_redis_hints_total";
+  Head(out, kHeard, "counter", "Hints that were heard of what some node changed.");
+  for (size_t kind = 0; kind < hints.heard.size(); ++kind)
+    Sample(out, kHeard, {{"kind", engine::redis::kHintNames[kind]}}, Value(hints.heard[kind]));
+  Sample(out, kHeard, {{"kind", "unknown"}}, Value(hints.unknown));
+  Single(out, "penstock_redis_hints_listening", "gauge",
+         "Whether hints are heard at present; if not, changes are seen by asking alone.",
+         Value(hints.listening));
+  Single(out, "penstock_redis_hints_subscribed_total", "counter", "Subscriptions to hints.",
+         Value(hints.subscribed));
+  Single(out, "penstock_redis_hints_lost_total", "counter", "Subscriptions that broke.", Value(hints.lost));
+  Single(out, "penstock_redis_hints_refused_total", "counter",
+         "Times that the server's ACL did not let this node subscribe, or publish.", Value(hints.refused));
+}
+
 }  // namespace
 
 void AppendRedisMetrics(std::string& out, const engine::redis::LinkBook& book,
                         const engine::redis::TopologyCounters& topology,
-                        const engine::redis::Counters& counters) {
+                        const engine::redis::Counters& counters, const engine::redis::HintStats& hints) {
   Servers servers;
   book.ForEach([&servers](const LinkStats& stats) { servers.push_back(&stats); });
   ByServer(out, servers, "penstock_breaker_open", "gauge",
@@ -118,6 +134,7 @@ void AppendRedisMetrics(std::string& out, const engine::redis::LinkBook& book,
   AppendReplies(out, servers);
   AppendTopology(out, topology);
   AppendEngine(out, counters);
+  AppendHints(out, hints);
 }
 
 }  // namespace penstock::api

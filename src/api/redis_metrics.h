@@ -1,5 +1,5 @@
-// What the Redis engine counts, as text for Prometheus: its connections and breakers by server, and what it sent elsewhere
-// or took back.
+// What the Redis engine counts, as text for Prometheus: its connections and breakers by server, what it sent elsewhere or
+// took back, and the hints that it heard.
 //
 // Thread contract: a plain function; what it reads is for any thread.
 #pragma once
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/redis/asker.h"
+#include "engine/redis/hints.h"
 #include "engine/redis/link_stats.h"
 #include "engine/redis/topology.h"
 
@@ -14,6 +15,6 @@ namespace penstock::api {
 
 void AppendRedisMetrics(std::string& out, const engine::redis::LinkBook& book,
                         const engine::redis::TopologyCounters& topology,
-                        const engine::redis::Counters& counters);
+                        const engine::redis::Counters& counters, const engine::redis::HintStats& hints);
 
 }  // namespace penstock::api

@@ -15,6 +15,7 @@ TEST(RedisMetrics, EveryServerHasItsFiguresAndErrorsTheirNames) {
   engine::redis::LinkBook book;
   engine::redis::TopologyCounters topology;
   engine::redis::Counters counters;
+  engine::redis::HintStats hints;
   engine::redis::LinkStats& stats = book.Of("store:6379");
   book.Of("/run/\"odd\".sock");
   stats.open_breakers = 2;
@@ -26,8 +27,10 @@ TEST(RedisMetrics, EveryServerHasItsFiguresAndErrorsTheirNames) {
   stats.errors[rows.size() - 1] = 4;
   topology.moved = 5;
   counters.undo_lost = 6;
+  hints.heard[0] = 8;
+  hints.listening = 1;
   std::string out;
-  AppendRedisMetrics(out, book, topology, counters);
+  AppendRedisMetrics(out, book, topology, counters, hints);
   for (const std::string_view line :
        {"penstock_breaker_open{shard=\"store:6379\"} 2\n",
         "penstock_redis_timeouts_total{shard=\"store:6379\"} 7\n",
@@ -35,6 +38,7 @@ TEST(RedisMetrics, EveryServerHasItsFiguresAndErrorsTheirNames) {
         "penstock_redis_error_replies_total{shard=\"store:6379\",reply=\"noscript\"} 3\n",
         "penstock_redis_error_replies_total{shard=\"store:6379\",reply=\"other\"} 4\n",
         "penstock_redis_sent_again_total{reply=\"moved\"} 5\n", "penstock_undo_lost_total 6\n",
+        "penstock_redis_hints_total{kind=\"limits\"} 8\n", "penstock_redis_hints_listening 1\n",
         "penstock_breaker_open{shard=\"/run/\\\"odd\\\".sock\"} 0\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << line << out;
   }

@@ -238,7 +238,10 @@ void Remote::OpenLimits(service::PolicyStore& store, const Clock& clock, policy:
   limits_ = std::make_unique<service::LimitKeeper>(
       service::KeeperParts{home.session(), store, clock, &home.loop(), &background_}, std::move(build));
   store.OnStale([this, &home] { home.loop().Post([this] { limits_->Poll(); }); });
-  home.loop().Post([this] { Poll(); });
+  home.loop().Post([this] {
+    limits_->Follow();
+    Poll();
+  });
 }
 
 void Remote::Poll() {

@@ -78,7 +78,10 @@ Result<void> Server::Begin() {
     if (done.error().kind != ErrorKind::kUnavailable) return done;
     Log(LogLevel::kWarning, "the policy is not registered yet: " + done.error().message);
   }
-  workers_.front()->loop().Post([this] { PollLimits(); });
+  workers_.front()->loop().Post([this] {
+    limits_->Follow();
+    PollLimits();
+  });
   if (!options_.policy.empty()) WatchPolicy();
   for (const auto& worker : workers_) {
     if (Result<void> accepting = worker->Accept(); !accepting) return accepting;
@@ -333,7 +336,8 @@ void Server::AppendMetrics(std::string& out) const {
                            .last_snapshot_s = last_snapshot_s_,
                            .failover = stand_in != nullptr ? &failover : nullptr});
   if (const engine::redis::RedisEngine* const redis = engines_->set().redis(); redis != nullptr) {
-    api::AppendRedisMetrics(out, redis->book(), redis->topology_counters(), redis->counters());
+    api::AppendRedisMetrics(out, redis->book(), redis->topology_counters(), redis->counters(),
+                            redis->hints().stats());
   }
 }
 

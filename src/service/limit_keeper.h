@@ -42,7 +42,7 @@ class LimitKeeper {
   using ChangeDone = std::function<void(Result<engine::RegisteredLimit>)>;
 
   static constexpr size_t kMaxWaiting = 1'000;  // beyond, changes are kUnavailable
-  static constexpr Micros kPoll = Seconds(1);   // how often Poll is to be called
+  static constexpr Micros kPoll = Seconds(1);   // how often Poll is to be called, hints or none
   // A version that buckets have is passed when it is still met so long after, and nobody has brought it back.
   static constexpr Micros kForgotten = Seconds(3);
 
@@ -58,6 +58,10 @@ class LimitKeeper {
   void Put(std::string domain, std::string name, std::string body, std::optional<core::Version> if_match,
            ChangeDone done);
   void Remove(std::string domain, std::string name, std::optional<core::Version> if_match, ChangeDone done);
+  // Begins to poll whenever the engine hints that something changed. On the session's loop, once.
+  void Follow() {
+    parts_.session.registry().OnHint([this] { Poll(); });
+  }
   // Asks what changed, and brings back what the registry has lost. One that waits already is enough.
   void Poll(Done done = {});
 

@@ -71,6 +71,18 @@ class UnderTraffic(Case):
         self.assertEqual(above, [])
         self.assertEqual(books.used(self.redis)["u5"], traffic.admitted["u5"], "what was used stayed used")
 
+    def test_each_node_hears_of_a_change_on_one_connection(self):
+        def heard(page):
+            lines = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.startswith("penstock_redis_hints"))
+            return int(lines["penstock_redis_hints_listening"]), int(lines['penstock_redis_hints_total{kind="limits"}'])
+        fleet = self.start(3, self.file("100/d"))  # with two loops each
+        harness.wait_for(lambda: all(listens for listens, _ in fleet.metrics(heard)), lambda: fleet.metrics(heard))
+        self.assertEqual(self.redis.ask("PUBSUB", "NUMSUB", "pen:hints"), ["pen:hints", 3])
+        before = fleet.metrics(heard)
+        self.put(fleet[0], "50/d")
+        harness.wait_for(lambda: fleet.metrics(heard) == [(1, hints + 1) for _, hints in before], lambda: fleet.metrics(heard))
+        self.follows(fleet, 50)
+
     def test_a_node_that_has_not_heard_of_it_is_told_by_the_bucket(self):
         # Without hints: a node that was not asked hears of a change only when it asks, once a second.
         self.redis.ask("ACL", "SETUSER", redis_fleet.USER, "resetchannels", "-subscribe")
