@@ -67,9 +67,9 @@ Result<std::optional<Endpoint>> ParseListen(std::string_view text) {
 Result<void> CheckEngineUrl(std::string_view url) {
   if (url == "memory:" || url == "memory") return {};
   constexpr std::string_view kStores[] = {
-      "redis",  "rediss",  "redis+sentinel",  "rediss+sentinel",  "redis+cluster",  "rediss+cluster",
-      "valkey", "valkeys", "valkey+sentinel", "valkeys+sentinel", "valkey+cluster", "valkeys+cluster",
-      "unix",   "memory"};
+      "redis",          "rediss",          "redis+sentinel", "rediss+sentinel", "redis+cluster",
+      "rediss+cluster", "valkey",          "valkeys",        "valkey+sentinel", "valkeys+sentinel",
+      "valkey+cluster", "valkeys+cluster", "unix",           "memory"};
   // Not the whole URL: it may hold a password.
   const std::string_view scheme = url.substr(0, url.find(':'));
   const bool known = std::ranges::find(kStores, scheme) != std::end(kStores);
