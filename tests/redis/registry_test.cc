@@ -17,6 +17,7 @@
 #include "base/test_seed.h"
 #include "engine/registry_book.h"
 #include "redis/redis_server.h"
+#include "redis/users.h"
 
 namespace penstock::engine::redis {
 namespace {
@@ -242,6 +243,27 @@ TEST_F(RedisRegistryTest, TheScriptDoesWhatTheBookDoes) {
     ASSERT_EQ(Text(*changes), Text(book.Changes(since))) << where;
     versions.push_back(book.mark().last);
   }
+}
+
+TEST_F(RedisRegistryTest, WhatChangesIsPublishedAndNothingElse) {
+  fixtures::RedisClient listener = server_.Connect();
+  listener.Must("SUBSCRIBE", "pen:hints");
+  const auto changed = [&](const Result<RegisteredLimit>& limit) {
+    ASSERT_TRUE(limit) << limit.error().message;
+    const fixtures::ReplyValue message = listener.Receive();
+    EXPECT_EQ(message[1].text, "pen:hints");
+    EXPECT_EQ(message[2].text, "limits " + std::to_string(limit->version));
+  };
+  changed(Put("l", "x", std::nullopt));
+  EXPECT_TRUE(Put("l", "x", std::nullopt)) << "which is in force already";
+  EXPECT_FALSE(Put("l", "y", 1));
+  EXPECT_FALSE(Remove("nothing", std::nullopt));
+  EXPECT_TRUE(Changes(0));
+  changed(Remove("l", std::nullopt));
+  client_.Must("ACL", "SETUSER", fixtures::NodeUser().name, "-publish");
+  EXPECT_TRUE(Put("l", "y", std::nullopt)) << "the answer is the same";
+  client_.Must("ACL", "SETUSER", fixtures::NodeUser().name, "+publish");
+  changed(Put("l", "z", std::nullopt));
 }
 
 TEST_F(RedisRegistryTest, AFileThatIsThereAlreadyIsNotSentAgain) {
