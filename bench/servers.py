@@ -47,6 +47,10 @@ class Server:
             total += int(fields[11]) + int(fields[12])
         return total * TICK_US
 
+    def run_on(self, cores):
+        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+            os.sched_setaffinity(int(thread), cores)
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:
