@@ -6,6 +6,7 @@ short: a dead master is replaced within about two seconds. tests/redis/ has the 
         old = servers.kill_master() ; old.start()           # comes back as a replica
 """
 import contextlib
+import re
 
 import harness
 from port import Port
@@ -50,8 +51,13 @@ class Sentinel(Redis):
     MODE = ("--sentinel",)
 
 
+# The line that makes penstock's user on the sentinels, its name and its password.
+WATCH = re.search(r"^user (\S+) on >(\S+) .*\+sentinel\|.*$", (harness.ROOT / "docs" / "engines.md").read_text(), re.MULTILINE)
+
+
 class SentinelSet(Group):
-    """servers[0] is the master at first; the sentinels have no users and call the set NAME."""
+    """servers[0] is the master at first; the sentinels call the set NAME and have the user of docs/engines.md, as whom
+    penstock asks them."""
 
     NAME = "main"
     SENTINELS, QUORUM = 3, 2
@@ -84,7 +90,7 @@ class SentinelSet(Group):
             known = [f"sentinel known-sentinel {self.NAME} 127.0.0.1 {other.port} {run_id(i)}"
                      for i, other in enumerate(self.sentinels)]
             self.sentinels.append(self._add(
-                Sentinel(f"sentinel myid {run_id(number)}", *watch, *known, users=None, wait=False)))
+                Sentinel(f"sentinel myid {run_id(number)}", *watch, *known, WATCH[0], users=None, wait=False)))
         for sentinel in self.sentinels:
             sentinel.wait_ready()
             # Above all the 10 s after which it looks at a replica again.
@@ -103,7 +109,9 @@ class SentinelSet(Group):
     def url(self):
         """For penstock."""
         hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
-        return f"redis+sentinel://{self.servers[0].login}{hosts}/{self.NAME}"
+        user, password = WATCH.groups()
+        return (f"redis+sentinel://{self.servers[0].login}{hosts}/{self.NAME}"
+                f"?sentinel_user={user}&sentinel_password={password}")
 
     @property
     def master(self):

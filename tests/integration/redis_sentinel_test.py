@@ -107,7 +107,7 @@ class SentinelsComeAndGo(Case):
         traffic.check(self)
 
     def test_a_master_that_they_do_not_know_is_named_in_the_log(self):
-        with redis_fleet.Fleet(1, self.policy, self.set.url + "-of-another") as fleet:
+        with redis_fleet.Fleet(1, self.policy, self.set.url.replace("/main?", "/main-of-another?")) as fleet:
             fleet[0].wait_log("knows no master named main-of-another")
             self.assertEqual(fleet[0].check({"user": "1"})["outcome"], "unavailable")
 

@@ -269,7 +269,8 @@ class Sentinels(Case):
         self.group = self.enterContext(redis_groups.SentinelSet(*SOUND, "min-replicas-to-write 1"))
         for server in self.group.servers:
             server.ask("ACL", "SETUSER", "verify", "on", f">{PASSWORD}", *NODE_RULES.split(), *MORE.split())
-        self.url = self.group.url.replace(f"{NODE}:{NODE_PASSWORD}@", f"verify:{PASSWORD}@")
+        # On the sentinels it is one who may order a failover: their default user.
+        self.url = self.group.url.partition("?")[0].replace(f"{NODE}:{NODE_PASSWORD}@", f"verify:{PASSWORD}@")
 
     def test_sound_then_failover_then_broken_step_by_step(self):
         report = Report("--engine", self.url, *self.calm, "--failover")
