@@ -73,9 +73,16 @@ class SingleStore final : public Store {
   RedisServer server_;
 };
 
+// No server dies here, and one that is slow, on a machine that is busy, shall not be taken for dead.
+constexpr const char* kLongAgo = "60000";
+
 class SentinelStore final : public Store {
  public:
   SentinelStore() {
+    for (size_t i = 0; i < set_.sentinels(); ++i) {
+      set_.sentinel(i).Connect().Must("SENTINEL", "SET", fixtures::SentinelSet::kName,
+                                      "down-after-milliseconds", kLongAgo);
+    }
     for (size_t i = 0; i < set_.servers(); ++i) Add(set_.server(i));
   }
   std::string Url() const override { return set_.Url(); }
@@ -87,6 +94,9 @@ class SentinelStore final : public Store {
 class ClusterStore final : public Store {
  public:
   ClusterStore() {
+    for (size_t i = 0; i < fixtures::Cluster::kNodes; ++i) {
+      cluster_.node(i).Connect().Must("CONFIG", "SET", "cluster-node-timeout", kLongAgo);
+    }
     for (size_t i = 0; i < fixtures::Cluster::kNodes; ++i) Add(cluster_.node(i));
   }
   std::string Url() const override { return cluster_.Url(); }
