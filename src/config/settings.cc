@@ -1,6 +1,8 @@
 #include "config/settings.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 
 #include "base/bytes.h"
 #include "config/files.h"
@@ -66,20 +68,20 @@ Result<std::optional<Endpoint>> ParseListen(std::string_view text) {
 
 Result<void> CheckEngineUrl(std::string_view url) {
   if (url == "memory:" || url == "memory") return {};
-  constexpr std::string_view kStores[] = {
-      "redis",          "rediss",          "redis+sentinel", "rediss+sentinel", "redis+cluster",
-      "rediss+cluster", "valkey",          "valkeys",        "valkey+sentinel", "valkeys+sentinel",
-      "valkey+cluster", "valkeys+cluster", "unix",           "memory"};
+  constexpr std::string_view kEngines[] = {
+      "memory",          "redis",  "rediss",  "redis+sentinel",  "rediss+sentinel",  "redis+cluster",
+      "rediss+cluster",  "valkey", "valkeys", "valkey+sentinel", "valkeys+sentinel", "valkey+cluster",
+      "valkeys+cluster", "unix"};
+  const auto stores = std::span(kEngines).subspan<1>();
   // Not the whole URL: it may hold a password.
   const std::string_view scheme = url.substr(0, url.find(':'));
-  const bool known = std::ranges::find(kStores, scheme) != std::end(kStores);
-  if (known && url.substr(scheme.size()).starts_with("://") && scheme != "memory") {
+  const bool is_store = std::ranges::find(stores, scheme) != stores.end();
+  if (is_store && url.substr(scheme.size()).starts_with("://"))
     return {};  // the engine itself reads the rest
-  }
   if (scheme == "etcd") {
     return Invalid("the engine \"etcd://\" is not in this build yet (memory: and redis:// are)");
   }
-  const std::string_view near = Nearest(scheme, kStores, std::size(kStores));
+  const std::string_view near = Nearest(scheme, kEngines, std::size(kEngines));
   return Invalid(
       "unknown engine " + Quoted(scheme) +
       (near.empty() ? " (memory: and redis:// are two)" : " (did you mean " + std::string(near) + ":?)"));

@@ -30,18 +30,14 @@ constexpr std::array kSchemes = {
     Scheme{"rediss+sentinel://", TopologyKind::kSentinel, true, false},
     Scheme{"redis+cluster://", TopologyKind::kCluster, false, false},
     Scheme{"rediss+cluster://", TopologyKind::kCluster, true, false},
+    Scheme{"valkey://", TopologyKind::kSingle, false, false},
+    Scheme{"valkeys://", TopologyKind::kSingle, true, false},
+    Scheme{"valkey+sentinel://", TopologyKind::kSentinel, false, false},
+    Scheme{"valkeys+sentinel://", TopologyKind::kSentinel, true, false},
+    Scheme{"valkey+cluster://", TopologyKind::kCluster, false, false},
+    Scheme{"valkeys+cluster://", TopologyKind::kCluster, true, false},
     Scheme{"unix://", TopologyKind::kSingle, false, true},
 };
-
-// Valkey's own names, valkey:// and valkeys://, mean the same.
-constexpr std::string_view kRedis = "redis";
-constexpr std::string_view kValkey = "valkey";
-
-bool Begins(std::string_view url, const Scheme& scheme) {
-  if (!url.starts_with(kValkey)) return url.starts_with(scheme.text);
-  return scheme.text.starts_with(kRedis) &&
-         url.substr(kValkey.size()).starts_with(scheme.text.substr(kRedis.size()));
-}
 
 // Of the text only what holds no secret is ever repeated in an error.
 tl::unexpected<Error> Refuse(const std::string& what) { return Invalid("engine URL: " + what); }
@@ -146,7 +142,7 @@ class Parser {
  private:
   Result<void> TakeScheme() {
     const auto found = std::find_if(kSchemes.begin(), kSchemes.end(),
-                                    [this](const Scheme& scheme) { return Begins(rest_, scheme); });
+                                    [this](const Scheme& scheme) { return rest_.starts_with(scheme.text); });
     if (found == kSchemes.end()) {
       const size_t end = rest_.find("://");
       if (end == std::string_view::npos || end > kLongestScheme)
@@ -156,8 +152,7 @@ class Parser {
     }
     scheme_ = &*found;
     out_.topology = found->topology;
-    rest_.remove_prefix(found->text.size() +
-                        (rest_.starts_with(kValkey) ? kValkey.size() - kRedis.size() : 0));
+    rest_.remove_prefix(found->text.size());
     return {};
   }
 
