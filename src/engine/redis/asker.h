@@ -49,8 +49,4 @@ struct Counters {
   std::atomic<uint64_t> spread{0};  // requests whose buckets stand in several slots
 };
 
-inline void Count(std::atomic<uint64_t>& counter, uint64_t n = 1) {
-  counter.fetch_add(n, std::memory_order_relaxed);
-}
-
 }  // namespace penstock::engine::redis

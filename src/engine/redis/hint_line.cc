@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "engine/redis/count.h"
 #include "engine/redis/reply_table.h"
 #include "engine/redis/slots.h"
 #include "resp/writer.h"
@@ -19,8 +20,6 @@ constexpr resp::ReplyLimits kLimits = {.max_depth = 8,
                                        .max_bulk_bytes = 16'384,
                                        .max_reply_bytes = 262'144};
 
-void Count(std::atomic<uint64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
-
 bool IsError(const ReplyNode& node) { return node.type == ReplyType::kError; }
 
 }  // namespace
@@ -33,7 +32,7 @@ HintLine::HintLine(Hints& hints, const HintLineParts& parts, const Options& opti
       check_(parts.timer, [this] { Check(); }),
       due_(parts.timer, [this] { Due(); }),
       backoff_({.least = options.backoff_min, .most = options.backoff_max, .seed = RandomSeed()}),
-      parser_(kLimits) {}
+      reader_(kLimits, [this](std::span<const ReplyNode> reply) { Heard(reply); }) {}
 
 void HintLine::Start(Topology& topology) {
   topology_ = &topology;
@@ -81,10 +80,7 @@ void HintLine::Connect() {
   const SteadyTime now = parts_.clock.Steady();
   const ServerLink* const wanted = Wanted();
   if (wanted == nullptr) return due_.SetAt(now + backoff_.Next());
-  ++generation_;
   target_ = wanted->target();
-  buffer_.Clear();
-  parser_.Reset();
   greeting_.emplace(options_, std::span<const Script>());
   may_not_publish_.clear();
   step_ = Step::kConnecting;
@@ -96,7 +92,7 @@ void HintLine::Close() {
   if (step_ == Step::kSubscribed) hints_.stats().listening.fetch_sub(1, std::memory_order_relaxed);
   due_.Cancel();
   stream_.reset();
-  ++generation_;
+  reader_.Reset();
   step_ = Step::kIdle;
 }
 
@@ -118,18 +114,8 @@ void HintLine::Connected() noexcept {
 }
 
 void HintLine::Received(size_t count) noexcept {
-  buffer_.Received(count);
   heard_ = parts_.clock.Steady();
-  const uint64_t generation = generation_;
-  while (true) {
-    const std::span<char> unread = buffer_.unread();
-    const resp::ParseResult result = parser_.Parse({unread.data(), unread.size()});
-    if (result.status == resp::ParseStatus::kError) return Lost(parser_.error());
-    buffer_.Consume(result.consumed);  // the bytes stay where they are until the next read
-    if (result.status == resp::ParseStatus::kNeedMore) return;
-    Heard(parser_.nodes());
-    if (generation != generation_) return;  // it is over
-  }
+  if (const std::string_view wrong = reader_.Received(count); !wrong.empty()) Lost(wrong);
 }
 
 void HintLine::Heard(std::span<const ReplyNode> reply) {

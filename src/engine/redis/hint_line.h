@@ -22,14 +22,13 @@
 #include "base/clock.h"
 #include "base/dialer.h"
 #include "base/executor.h"
-#include "base/receive_buffer.h"
 #include "engine/redis/backoff.h"
 #include "engine/redis/hints.h"
 #include "engine/redis/options.h"
+#include "engine/redis/reply_reader.h"
 #include "engine/redis/server_link_greeting.h"
 #include "engine/redis/topology.h"
 #include "engine/redis/topology_parts.h"
-#include "resp/reply_parser.h"
 
 namespace penstock::engine::redis {
 
@@ -57,7 +56,7 @@ class HintLine final : private StreamHandler {
   enum class Step : uint8_t { kIdle, kConnecting, kGreeting, kTrying, kSubscribing, kSubscribed };
 
   void Connected() noexcept override;
-  std::span<char> ReceiveSpace() noexcept override { return buffer_.Space(); }
+  std::span<char> ReceiveSpace() noexcept override { return reader_.Space(); }
   void Received(size_t count) noexcept override;
   void Closed(std::string_view why) noexcept override { Lost(why); }
 
@@ -92,10 +91,8 @@ class HintLine final : private StreamHandler {
   std::unique_ptr<Stream> stream_;
   DialTarget target_;
   std::optional<Greeting> greeting_;
-  ReceiveBuffer buffer_;
-  resp::ReplyParser parser_;
+  ReplyReader reader_;
   SteadyTime heard_;             // the last word
-  uint64_t generation_ = 0;      // of connections
   std::string may_not_publish_;  // the refusal; empty: it may
   std::string said_;             // to the log, since all was well
 };

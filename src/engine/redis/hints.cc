@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/redis/count.h"
+
 namespace penstock::engine::redis {
 
 Hints::Listening::Listening(Hints& hints, HintKind kind, Executor& executor, Heard heard)
@@ -34,11 +36,11 @@ void Hints::Tell(std::string_view message) {
   const size_t space = std::min(message.find(' '), message.size());
   const auto* const name = std::find(kHintNames.begin(), kHintNames.end(), message.substr(0, space));
   if (name == kHintNames.end()) {
-    stats_.unknown.fetch_add(1, std::memory_order_relaxed);
+    Count(stats_.unknown);
     return;
   }
   const auto kind = static_cast<size_t>(name - kHintNames.begin());
-  stats_.heard[kind].fetch_add(1, std::memory_order_relaxed);
+  Count(stats_.heard[kind]);
   message.remove_prefix(std::min(space + 1, message.size()));
   MutexLock lock(mutex_);
   for (const Listening* const listening : listenings_) {

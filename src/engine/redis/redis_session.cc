@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "engine/redis/binding.h"
+#include "engine/redis/count.h"
 #include "engine/redis/keys.h"
 #include "penstock/request.h"
 

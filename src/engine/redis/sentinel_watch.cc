@@ -50,7 +50,14 @@ SentinelWatch::SentinelWatch(const TopologyParts& parts, const Options& options,
       clock_(parts.clock),
       options_(options),
       listener_(listener),
-      parser_(kLimits),
+      reader_(kLimits,
+              [this](std::span<const ReplyNode> reply) {
+                if (reply[0].type == ReplyType::kPush) {
+                  HeardPush(reply);
+                } else {
+                  Heard(reply);
+                }
+              }),
       timeout_(parts.timer, [this] { Failed("no answer in time"); }) {}
 
 void SentinelWatch::Ask() {
@@ -65,9 +72,6 @@ void SentinelWatch::Ask() {
 }
 
 void SentinelWatch::Connect() {
-  ++generation_;
-  buffer_.Clear();
-  parser_.Reset();
   subscribed_ = false;
   again_ = false;
   step_ = Step::kConnecting;
@@ -86,7 +90,7 @@ void SentinelWatch::Failed(std::string_view why) {
   const std::string text = options_.seeds[current_].Text() + ": " + std::string(why);
   timeout_.Cancel();
   stream_.reset();
-  ++generation_;
+  reader_.Reset();
   step_ = Step::kIdle;
   pending_ = Pending::kNothing;
   current_ = (current_ + 1) % options_.seeds.size();
@@ -113,22 +117,7 @@ void SentinelWatch::Next() {
 }
 
 void SentinelWatch::Received(size_t count) noexcept {
-  buffer_.Received(count);
-  const uint64_t generation = generation_;
-  while (true) {
-    const std::span<char> unread = buffer_.unread();
-    if (unread.empty()) return;
-    const resp::ParseResult result = parser_.Parse({unread.data(), unread.size()});
-    if (result.status == resp::ParseStatus::kNeedMore) return buffer_.Consume(result.consumed);
-    if (result.status == resp::ParseStatus::kError) return Failed(parser_.error());
-    if (parser_.root().type == ReplyType::kPush) {
-      HeardPush(parser_.nodes());
-    } else {
-      Heard(parser_.nodes());
-    }
-    if (generation != generation_) return;  // another connection, or none: the buffer is not of this one
-    buffer_.Consume(result.consumed);
-  }
+  if (const std::string_view wrong = reader_.Received(count); !wrong.empty()) Failed(wrong);
 }
 
 void SentinelWatch::Heard(std::span<const ReplyNode> reply) {
@@ -168,9 +157,9 @@ void SentinelWatch::HeardMaster(std::span<const ReplyNode> reply) {
   wanted_ = again_;
   again_ = false;
   failed_ = 0;
-  const uint64_t generation = generation_;
+  const uint64_t generation = reader_.generation();
   listener_.MasterIs(reply[1].text, static_cast<uint16_t>(*port));
-  if (generation == generation_) Next();
+  if (generation == reader_.generation()) Next();
 }
 
 void SentinelWatch::HeardPush(std::span<const ReplyNode> push) {

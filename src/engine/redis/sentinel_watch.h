@@ -14,10 +14,9 @@
 #include <string_view>
 
 #include "base/dialer.h"
-#include "base/receive_buffer.h"
 #include "engine/redis/options.h"
+#include "engine/redis/reply_reader.h"
 #include "engine/redis/topology_parts.h"
-#include "resp/reply_parser.h"
 
 namespace penstock::engine::redis {
 
@@ -45,7 +44,7 @@ class SentinelWatch final : private StreamHandler {
   enum class Pending : uint8_t { kNothing, kMaster, kSubscribe };
 
   void Connected() noexcept override;
-  std::span<char> ReceiveSpace() noexcept override { return buffer_.Space(); }
+  std::span<char> ReceiveSpace() noexcept override { return reader_.Space(); }
   void Received(size_t count) noexcept override;
   void Closed(std::string_view why) noexcept override { Failed(why); }
 
@@ -62,8 +61,7 @@ class SentinelWatch final : private StreamHandler {
   const Options& options_;
   SentinelListener& listener_;
   std::unique_ptr<Stream> stream_;
-  ReceiveBuffer buffer_;
-  resp::ReplyParser parser_;
+  ReplyReader reader_;
   Alarm timeout_;
   // Invariant: step_ is kIdle exactly when stream_ is null; pending_ is kNothing unless step_ is kReady.
   Step step_ = Step::kIdle;
@@ -73,7 +71,6 @@ class SentinelWatch final : private StreamHandler {
   bool again_ = false;       // the answer under way may be of before the change
   size_t current_ = 0;       // of options_.seeds
   size_t failed_ = 0;        // Sentinels in a row since the question was asked
-  uint64_t generation_ = 0;  // of connections
 };
 
 }  // namespace penstock::engine::redis

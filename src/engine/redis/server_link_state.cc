@@ -6,11 +6,10 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "engine/redis/count.h"
 
 namespace penstock::engine::redis {
 namespace {
-
-void Count(std::atomic<uint64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
 
 LinkStats& Uncounted() {
   static LinkStats* const nobody = new LinkStats("");  // never read

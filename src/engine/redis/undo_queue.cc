@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/redis/count.h"
+
 namespace penstock::engine::redis {
 
 UndoQueue::~UndoQueue() {
