@@ -234,19 +234,10 @@ void Remote::DecideAsync(const service::Request& request, const Limiter::Callbac
 
 void Remote::OpenLimits(service::PolicyStore& store, const Clock& clock, policy::BuildOptions build) {
   RemoteLoop& home = *loops_.front();
-  clock_ = &clock;
   limits_ = std::make_unique<service::LimitKeeper>(
       service::KeeperParts{home.session(), store, clock, &home.loop(), &background_}, std::move(build));
   store.OnStale([this, &home] { home.loop().Post([this] { limits_->Poll(); }); });
-  home.loop().Post([this] {
-    limits_->Follow();
-    Poll();
-  });
-}
-
-void Remote::Poll() {
-  limits_->Poll();
-  loops_.front()->loop().Schedule(clock_->Steady() + service::LimitKeeper::kPoll, [this] { Poll(); });
+  home.loop().Post([this, &home] { limits_->Follow(home.loop()); });
 }
 
 Result<void> Remote::Load(std::shared_ptr<const policy::PolicyDefinition> file,

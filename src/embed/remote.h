@@ -100,10 +100,6 @@ class Remote {
   // Gives the jobs to the thread's loop and waits until all are answered.
   void WaitFor(std::span<Job> jobs);
 
-  // On the first loop: asks once a poll what other nodes changed.
-  void Poll();
-
-  const Clock* clock_ = nullptr;
   std::vector<std::unique_ptr<RemoteLoop>> loops_;
   std::unique_ptr<service::LimitKeeper> limits_;  // on the first loop
   service::Background background_;                // compiles for it; joined before anything else goes

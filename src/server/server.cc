@@ -78,10 +78,8 @@ Result<void> Server::Begin() {
     if (done.error().kind != ErrorKind::kUnavailable) return done;
     Log(LogLevel::kWarning, "the policy is not registered yet: " + done.error().message);
   }
-  workers_.front()->loop().Post([this] {
-    limits_->Follow();
-    PollLimits();
-  });
+  net::Loop& home = workers_.front()->loop();
+  home.Post([this, &home] { limits_->Follow(home); });
   if (!options_.policy.empty()) WatchPolicy();
   for (const auto& worker : workers_) {
     if (Result<void> accepting = worker->Accept(); !accepting) return accepting;
@@ -172,13 +170,6 @@ void Server::OpenLimits() {
   shared_->limits = limits_.get();
   shared_->limits_loop = &home.loop();
   policies_.OnStale([this, &home] { home.loop().Post([this] { limits_->Poll(); }); });
-}
-
-// On the keeper's loop, for as long as that runs.
-void Server::PollLimits() {
-  net::Loop& loop = workers_.front()->loop();
-  limits_->Poll();
-  loop.Schedule(clock_.Steady() + service::LimitKeeper::kPoll, [this] { PollLimits(); });
 }
 
 // On a loop, as every use of an engine's session; this thread waits for it. Without a file only what was set at run time

@@ -62,7 +62,6 @@ class Server final : private api::ServerView {
   Result<void> OpenEngine();
   Result<void> OpenWorkers();
   void OpenLimits();
-  void PollLimits();
   // What source_ has read last.
   Result<void> PublishPolicy();
   void WatchPolicy();

@@ -207,6 +207,17 @@ void LimitKeeper::Poll(Done done) {
   });
 }
 
+void LimitKeeper::Follow(Timer& timer, Micros pause) {
+  timer_ = &timer;
+  parts_.session.registry().OnHint([this] { Poll(); });
+  PollAndAgain(pause);
+}
+
+void LimitKeeper::PollAndAgain(Micros pause) {
+  Poll();
+  next_poll_ = timer_->Schedule(parts_.clock.Steady() + pause, [this, pause] { PollAndAgain(pause); });
+}
+
 void LimitKeeper::PollNow(Done done) {
   Look(false, [this, done = std::move(done)](Result<void> looked) {
     if (!looked) return done(std::move(looked));

@@ -42,12 +42,17 @@ class LimitKeeper {
   using ChangeDone = std::function<void(Result<engine::RegisteredLimit>)>;
 
   static constexpr size_t kMaxWaiting = 1'000;  // beyond, changes are kUnavailable
-  static constexpr Micros kPoll = Seconds(1);   // how often Poll is to be called, hints or none
+  static constexpr Micros kPoll = Seconds(1);   // how often it asks, hints or none
   // A version that buckets have is passed when it is still met so long after, and nobody has brought it back.
   static constexpr Micros kForgotten = Seconds(3);
 
   LimitKeeper(const KeeperParts& parts, policy::BuildOptions build)
       : parts_(parts), build_(std::move(build)) {}
+  ~LimitKeeper() {
+    if (timer_ != nullptr) timer_->Cancel(next_poll_);
+  }
+  LimitKeeper(const LimitKeeper&) = delete;
+  LimitKeeper& operator=(const LimitKeeper&) = delete;
 
   // Registers a file's limits and publishes them with all that was set at run time; `compiled` is the file's policy, not
   // shared yet. kConflict: the registry has its revision with other content, the policy before stays. kUnavailable: the
@@ -58,10 +63,9 @@ class LimitKeeper {
   void Put(std::string domain, std::string name, std::string body, std::optional<core::Version> if_match,
            ChangeDone done);
   void Remove(std::string domain, std::string name, std::optional<core::Version> if_match, ChangeDone done);
-  // Begins to poll whenever the engine hints that something changed. On the session's loop, once.
-  void Follow() {
-    parts_.session.registry().OnHint([this] { Poll(); });
-  }
+  // Polls now, after every pause, and whenever the engine hints that something changed, as long as there is the keeper.
+  // Once; the timer is the session's loop's and outlives the keeper.
+  void Follow(Timer& timer, Micros pause = kPoll);
   // Asks what changed, and brings back what the registry has lost. One that waits already is enough.
   void Poll(Done done = {});
 
@@ -89,6 +93,7 @@ class LimitKeeper {
                Done done);
   // Registers the file's limits; publishes on success.
   void RegisterFile(const Loading& loading, const Done& done);
+  void PollAndAgain(Micros pause);
   void PollNow(Done done);
   // `all`: from the beginning, because the registry is not what it was.
   void Look(bool all, Done done);
@@ -107,6 +112,8 @@ class LimitKeeper {
   std::deque<Step> waiting_;
   bool busy_ = false;
   bool poll_waits_ = false;
+  Timer* timer_ = nullptr;  // once it follows
+  Timer::Id next_poll_ = 0;
 
   // Of the job at hand.
   LimitOverlay overlay_;

@@ -43,17 +43,15 @@ engine::redis::Options OptionsOf(const std::string& url) {
 // What a process has of limits: an engine, one loop, the keeper of limits, which asks every `poll`.
 class Node {
  public:
-  Node(const std::string& url, Micros poll) : engine_(OptionsOf(url), clock_), poll_(poll) {
-    loop_.Run([this] {
+  Node(const std::string& url, Micros poll) : engine_(OptionsOf(url), clock_) {
+    loop_.Run([this, poll] {
       session_ = engine_.OpenLoop({loop_.loop(), loop_.loop(), &loop_.dialer()});
       keeper_ = std::make_unique<LimitKeeper>(KeeperParts{*session_, store_, clock_}, policy::BuildOptions{});
-      keeper_->Follow();
-      Poll();
+      keeper_->Follow(loop_.loop(), poll);
     });
   }
   ~Node() {
     loop_.Run([this] {
-      loop_.loop().Cancel(timer_);
       session_->Close();
       keeper_.reset();
       session_.reset();
@@ -81,21 +79,14 @@ class Node {
   bool listens() const { return hints().listening == 1; }
 
  private:
-  void Poll() {
-    keeper_->Poll();
-    timer_ = loop_.loop().Schedule(clock_.Steady() + poll_, [this] { Poll(); });
-  }
-
   SystemClock clock_;
   RedisEngine engine_;
-  const Micros poll_;
   Metrics metrics_;
   PolicyStore store_{metrics_};
   checkup::LoopThread loop_{clock_};
   // The loop's.
   std::unique_ptr<engine::EngineSession> session_;
   std::unique_ptr<LimitKeeper> keeper_;
-  Timer::Id timer_ = 0;
 };
 
 // Three of them on one engine.
