@@ -30,6 +30,9 @@ struct LimitDecision {
   bool shadow;     // observed only; never part of the top-level answer
   bool saturated;  // use was held at the largest number that stays exact
   bool degraded;   // decided without the engine
+  // Permit limits, where this request was granted a permit; 0 otherwise.
+  int64_t fence;                         // greater than that of every earlier grant of the bucket
+  std::chrono::microseconds expires_in;  // of the lease
 };
 
 class LimitDecisions {
@@ -92,6 +95,32 @@ struct TakenUnit {
   int64_t taken;
 };
 
+// A permit's id as text, opaque to its owner: enough to renew and to release it.
+class PermitText {
+ public:
+  static constexpr size_t kMaxBytes = 284;
+
+  // Takes the first kMaxBytes bytes.
+  constexpr void Assign(std::string_view text) {
+    size_ = static_cast<uint16_t>(std::min(text.size(), kMaxBytes));
+    std::copy_n(text.begin(), size_, bytes_.begin());
+  }
+  constexpr std::string_view view() const { return {bytes_.data(), size_}; }
+
+ private:
+  uint16_t size_ = 0;
+  std::array<char, kMaxBytes> bytes_;
+};
+
+// What was granted: one permit over all permit limits of the request. The owner's deadline is his monotonic time before
+// he asked, plus waited, plus expires_in, minus the larger of 50 ms and a twentieth of the lease.
+struct PermitGrant {
+  PermitText id;
+  std::optional<int64_t> fence;          // where one limit granted; each one's own stands in LimitDecision
+  std::chrono::microseconds expires_in;  // the earliest
+  std::chrono::microseconds waited;      // in a queue
+};
+
 // Why an answer is `unavailable` or degraded.
 enum class Reason : unsigned char {
   kNone,
@@ -137,6 +166,7 @@ struct Decision {
   std::chrono::microseconds reset_after{0};
   std::chrono::microseconds wait{0};  // allowed, but only after this (max_wait)
   LimitDecisions limits;              // every limit that applied, in the policy's order
+  std::optional<PermitGrant> permit;  // a permit was granted, and is to be given back
   // Filled for `partial` only. A unit that no enforced limit counts is not listed: all of it may be used.
   std::vector<TakenUnit> taken;
   // The request itself was wrong (unknown domain, a cost out of range, an id in use by another request): nothing was

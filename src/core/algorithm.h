@@ -30,6 +30,7 @@ struct Scene {
   EngineTime now;
   const WindowBoundaries* boundaries;  // calendar windows only
   const BucketView& bucket;            // as stored
+  const PermitAsk* permit = nullptr;   // permits only; null: a limit's own lease
 };
 
 }  // namespace penstock::core

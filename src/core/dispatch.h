@@ -5,13 +5,13 @@
 
 #include "core/fixed_window.h"
 #include "core/params.h"
+#include "core/permits.h"
 #include "core/sliding_log.h"
 #include "core/sliding_window.h"
 #include "core/token_bucket.h"
 
 namespace penstock::core {
 
-// Not for permits: they have rules of their own.
 template <class Visitor>
 decltype(auto) Dispatch(Algorithm algorithm, Visitor&& visit) {
   switch (algorithm) {
@@ -21,8 +21,9 @@ decltype(auto) Dispatch(Algorithm algorithm, Visitor&& visit) {
       return std::forward<Visitor>(visit)(SlidingWindow{});
     case Algorithm::kSlidingLog:
       return std::forward<Visitor>(visit)(SlidingLog{});
-    case Algorithm::kTokenBucket:
     case Algorithm::kPermits:
+      return std::forward<Visitor>(visit)(Permits{});
+    case Algorithm::kTokenBucket:
       break;
   }
   return std::forward<Visitor>(visit)(TokenBucket{});

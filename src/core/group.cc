@@ -8,8 +8,10 @@
 namespace penstock::core {
 namespace {
 
-bool IsFinite(const Limit& limit) {
-  return limit.params.kind == RateKind::kFinite && limit.params.algorithm != Algorithm::kPermits;
+bool IsFinite(const Limit& limit) { return limit.params.kind == RateKind::kFinite; }
+
+bool IsPermits(const Operation& operation) {
+  return operation.limit->params.algorithm == Algorithm::kPermits;
 }
 
 // The bucket remembers newer parameters than the operation brings.
@@ -37,8 +39,8 @@ GroupStatus CheckFresh(std::span<const Operation> operations, EngineTime now) {
   return GroupStatus::kDecided;
 }
 
-Scene SceneOf(const Operation& operation, EngineTime now) {
-  return {operation.limit->params, now, operation.boundaries, operation.bucket};
+Scene SceneOf(const Operation& operation, EngineTime now, const PermitAsk* permit = nullptr) {
+  return {operation.limit->params, now, operation.boundaries, operation.bucket, permit};
 }
 
 // Whether an ad hoc bucket was written under other parameters than this caller's. These count once a charge is
@@ -161,6 +163,31 @@ int64_t PartialCost(std::span<const Operation> operations, const Operation& aske
   return std::max<int64_t>(cost, 1);
 }
 
+// The first limit whose queue the asker may stand in: nothing else than permits refuses, and all of them only for now.
+Operation* WhereToQueue(std::span<Operation> operations, const GroupOptions& options) {
+  if (options.dry || options.permit == nullptr || options.permit->queue_for.count <= 0) return nullptr;
+  if (GroupOutcome(operations) != Outcome::kDenied) return nullptr;
+  Operation* first = nullptr;
+  for (Operation& operation : operations) {
+    if (operation.limit->shadow || operation.verdict.outcome == Outcome::kAllowed) continue;
+    if (!IsPermits(operation)) return nullptr;
+    if (first == nullptr) first = &operation;
+  }
+  return first;
+}
+
+// Who stands in a queue keeps his place in it, and nobody stands in two.
+void Queue(Operation& operation, bool here, const GroupOptions& options) {
+  BucketEdit& edit = operation.edit;
+  if (here) {
+    edit.permit = PermitChange::kQueue;
+    edit.write = operation.verdict.queued = true;
+  } else if (operation.bucket.present && operation.bucket.waits && !options.dry) {
+    if (edit.permit == PermitChange::kNone) edit.permit = PermitChange::kLeave;
+    edit.write = true;
+  }
+}
+
 // One token bucket: most of all requests. Flattened, because it is shorter than its calls would be.
 [[gnu::flatten]] void DecideOne(Operation& operation, EngineTime now, const GroupOptions& options) {
   constexpr TokenBucket kRule;
@@ -182,7 +209,7 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
              [&](auto rule) { Open(rule, SceneOf(operation, now), operation); });
   }
   for (Operation& operation : operations) {
-    const bool share = partial && operation.cost > 0;
+    const bool share = partial && operation.cost > 0 && !IsPermits(operation);
     const int64_t cost = share ? PartialCost(operations, operation, now) : operation.cost;
     operation.verdict.taken = cost;  // what it will take, if all are allowed
     if (!IsFinite(*operation.limit)) continue;
@@ -192,6 +219,7 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
     });
   }
   const bool allowed = !options.dry && GroupOutcome(operations) == Outcome::kAllowed;
+  Operation* const line = allowed ? nullptr : WhereToQueue(operations, options);
   for (Operation& operation : operations) {
     const bool spend = allowed && operation.verdict.outcome == Outcome::kAllowed;
     const int64_t cost = spend ? operation.verdict.taken : 0;
@@ -202,8 +230,9 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
       continue;
     }
     Dispatch(operation.limit->params.algorithm, [&](auto rule) {
-      const Scene scene = SceneOf(operation, now);
+      const Scene scene = SceneOf(operation, now, options.permit);
       Spend(rule, scene, cost, operation);
+      if (IsPermits(operation)) Queue(operation, &operation == line, options);
       const bool deferred = operation.verdict.taken == 0 && IsDeferred(rule, operation, options);
       Tell(rule, scene, deferred, operation);
     });
@@ -212,8 +241,9 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
 
 // Changes a charge under the parameters that the bucket was charged with, then looks at it under the limit's.
 template <class Rule>
-void Amend(Rule rule, const Charge& charge, int64_t delta, Operation& operation, EngineTime now) {
-  const Scene scene = SceneOf(operation, now);
+void Amend(Rule rule, const Charge& charge, int64_t delta, Operation& operation, EngineTime now,
+           const PermitAsk* permit) {
+  const Scene scene = SceneOf(operation, now, permit);
   Open(rule, scene, operation);
   const BucketView& bucket = operation.bucket;
   Verdict& verdict = operation.verdict;
@@ -260,21 +290,25 @@ Outcome GroupOutcome(std::span<const Operation> operations) {
   return worst;
 }
 
-void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, EngineTime now) {
+void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, EngineTime now,
+                  const PermitAsk* permit) {
   JudgeWithoutNumber(operation);
   operation.charge = charge;
   const BucketView& bucket = operation.bucket;
   if (!IsFinite(*operation.limit)) return;
   if (IsStale(operation)) return;
   const int64_t change = std::max(delta, -std::max<int64_t>(charge.cost, 0));
-  const bool lost = bucket.present && bucket.version > charge.version;  // what was to come back
+  // What was to come back. A permit is given back by its id, whatever its limit has become.
+  const bool lost = !IsPermits(operation) && bucket.present && bucket.version > charge.version;
   const int64_t kept = lost ? std::max<int64_t>(change, 0) : change;
-  Dispatch(operation.limit->params.algorithm, [&](auto rule) { Amend(rule, charge, kept, operation, now); });
+  Dispatch(operation.limit->params.algorithm,
+           [&](auto rule) { Amend(rule, charge, kept, operation, now, permit); });
   operation.charge = charge;
   operation.charge.cost += change;
 }
 
 EngineTime IdleAt(const LimitParams& params, const BucketState& state) {
+  if (params.algorithm == Algorithm::kPermits) return Permits::ForgottenAt(params, state);
   return Dispatch(params.algorithm, [&](auto rule) { return decltype(rule)::IdleAt(params, state); });
 }
 

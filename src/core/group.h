@@ -16,6 +16,8 @@ struct GroupOptions {
   // Judge, but charge nobody, as if another limit of the request refused it: for the part of a request whose other
   // part is decided elsewhere.
   bool dry = false;
+  // Permits: what the request brings to hold; null: no permit is granted under an id of the caller's, and nobody queues.
+  const PermitAsk* permit = nullptr;
 };
 
 enum class GroupStatus : uint8_t {
@@ -30,6 +32,8 @@ enum class GroupStatus : uint8_t {
 // - An operation whose bucket was written under an older version is converted (rule E6) and its edit writes even
 //   when the group is refused; version 0 on both sides converts too but writes only with a charge, and until then
 //   retry_after and reset_after are by the parameters that the bucket goes on with.
+// - Permits are granted whole: weight is never partial. Where nothing but enforced permit limits refuses, for now, and
+//   the ask may queue, it stands in the queue of the first of them, and leaves every other (PermitChange).
 // - With status other than kDecided no edit may be carried out.
 GroupStatus DecideGroup(std::span<Operation> operations, const GroupOptions& options, EngineTime now);
 
@@ -57,7 +61,9 @@ Outcome GroupOutcome(std::span<const Operation> operations);
 // Fills operation.edit, verdict (as a peek after it) and charge (as it now stands, for the next settle).
 // operation.cost is ignored. A bucket written under a newer version than the limit's is left alone: outcome
 // kUnavailable.
-void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, EngineTime now);
+// Permits: `permit` names whose; a positive delta counts one that was granted elsewhere, though it may pass the capacity.
+void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, EngineTime now,
+                  const PermitAsk* permit = nullptr);
 
 // The instant from which the bucket is the same as an absent one. TTLs and eviction come from here.
 EngineTime IdleAt(const LimitParams& params, const BucketState& state);

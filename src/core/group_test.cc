@@ -213,14 +213,6 @@ TEST(Group, AConversionIsWrittenThoughAnotherLimitRefuses) {
   EXPECT_EQ(changed.bucket.state().value, 4 * 3'000'000);
 }
 
-TEST(Group, PermitsAreNotDecidedHere) {
-  TestLimit permits = PerMinute(1);
-  permits.limit.params.algorithm = Algorithm::kPermits;
-  Outcome outcome{};
-  Decide({{&permits}}, {}, &outcome);
-  EXPECT_EQ(outcome, Outcome::kUnavailable);
-}
-
 TEST(Group, AdjustingWithoutANumberDoesNothing) {
   TestLimit unlimited({.kind = RateKind::kUnlimited});
   EXPECT_EQ(unlimited.Adjust(kStart, {.at = kStart, .cost = 3}, -3).remaining, -1);

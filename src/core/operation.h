@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "core/limit.h"
+#include "core/permit.h"
 #include "penstock/outcome.h"
 
 namespace penstock::core {
@@ -17,10 +18,10 @@ namespace penstock::core {
 // A bucket's stored state. What the fields mean depends on the algorithm (see its header); an absent bucket is one
 // without any use.
 struct BucketState {
-  EngineTime
-      stamp;  // token bucket: of `value`; fixed window: its end; sliding window: its start; log: newest run
-  int64_t value = 0;   // token bucket: debt in units; windows: used; log: sum of all runs kept
-  int64_t before = 0;  // sliding window: used in the window before
+  // token bucket: of `value`; fixed window: its end; sliding window: its start; log: newest run; permits: latest expiry
+  EngineTime stamp;
+  int64_t value = 0;   // token bucket: debt in units; windows: used; log: sum of all runs kept; permits: held
+  int64_t before = 0;  // sliding window: used in the window before; permits: the last fence
 
   friend bool operator==(const BucketState&, const BucketState&) = default;
 };
@@ -39,6 +40,12 @@ struct BucketView {
   const LimitParams* params = nullptr;  // not null when present
   BucketState state{};
   std::span<const LogRun> runs{};  // sliding log only
+
+  // Permits only, set where present.
+  const HolderOrder* holders = nullptr;
+  const Holder* own = nullptr;  // under the asker's id, expired or not; null: none
+  bool waits = false;           // the asker stands in the queue
+  bool overtakes = false;       // others stand in it before him
 };
 
 // What to write. The engine stores `state` with the limit's own params and version; for a log it then amends one run
@@ -52,14 +59,15 @@ struct BucketEdit {
   uint32_t drop_oldest = 0;
   uint32_t drop_newest = 0;
   uint32_t append_count = 0;  // 0 to 2 runs
+  PermitChange permit = PermitChange::kNone;
   LogRun append[2];
 };
 
 // What a charge must remember so that it can be undone, settled or replayed (rules E4, E10).
 struct Charge {
   EngineTime at{};          // the engine's instant of the charge (not before the stamp it met)
-  EngineTime window{};      // windows: BucketState::stamp of the window that was charged
-  int64_t debt_before = 0;  // token bucket: d0, in units
+  EngineTime window{};      // windows: BucketState::stamp of the window that was charged; permits: the fence
+  int64_t debt_before = 0;  // token bucket: d0, in units; permits: the expiry in us
   int64_t cost = 0;         // what was taken; 0 = nothing charged
   Version version = 0;      // of the limit that was charged
 };
@@ -67,10 +75,12 @@ struct Charge {
 struct Verdict {
   Outcome outcome = Outcome::kUnavailable;
   bool saturated = false;
+  bool queued = false;    // kDenied: the asker stands in this limit's queue
   int64_t limit = 0;      // capacity; -1 = unlimited
   int64_t remaining = 0;  // after this request; -1 = unlimited
   int64_t taken = 0;
-  Micros retry_after{};  // kDenied: refused at every instant before now + this, admitted at it
+  // kDenied: refused at every instant before now + this, admitted at it. Permits: by expiries alone, so it may pass sooner.
+  Micros retry_after{};
   Micros reset_after{};  // until no use is left
   Micros wait{};         // kAllowed with max_wait: when it may go
 };

@@ -55,6 +55,12 @@ Result<LimitParams> CompileSlidingWindow(LimitParams params) {
   return Invalid("count and period are too large together to be counted exactly");
 }
 
+Result<LimitParams> CompilePermits(const LimitParams& params) {
+  if (params.count > kMaxCost) return Invalid("permits must be at most " + std::to_string(kMaxCost));
+  if (params.period < kMinLease || params.period > kMaxLease) return Invalid("lease must be 100ms to 24h");
+  return params;
+}
+
 }  // namespace
 
 std::string_view ToString(Algorithm algorithm) {
@@ -92,7 +98,6 @@ std::string_view ToString(WindowKind window) {
 }
 
 Result<LimitParams> CompileRate(const RateSpec& spec) {
-  if (spec.algorithm == Algorithm::kPermits) return Invalid("a permit limit has no rate");
   const bool fixed = spec.algorithm == Algorithm::kFixedWindow;
   if (!fixed && spec.window != WindowKind::kEpoch)
     return Invalid("only a fixed window has a calendar or a first request");
@@ -111,6 +116,7 @@ Result<LimitParams> CompileRate(const RateSpec& spec) {
   }
   if (spec.burst) return Invalid("only a token bucket has a burst");
   if (spec.algorithm == Algorithm::kSlidingWindow) return CompileSlidingWindow(params);
+  if (spec.algorithm == Algorithm::kPermits) return CompilePermits(params);
   if (spec.algorithm == Algorithm::kSlidingLog && spec.count > kMaxLogCount) {
     return Invalid("the count of a sliding log must be at most " + std::to_string(kMaxLogCount));
   }

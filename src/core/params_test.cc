@@ -90,8 +90,12 @@ TEST(CompileRate, WhatIsNoRateIsRefusedWithTheReason) {
   EXPECT_EQ(WhyNot({.count = 1, .period = Micros{-1}}), "period must be 1 us or more");
   EXPECT_EQ(WhyNot({.count = 1, .period = Micros{kMaxExact + 1}}), "period must be at most 142 years");
   EXPECT_EQ(WhyNot({.count = 1, .period = Seconds(1), .burst = 0}), "burst must be 1 or more");
-  EXPECT_EQ(WhyNot({.algorithm = Algorithm::kPermits, .count = 1, .period = Seconds(1)}),
-            "a permit limit has no rate");
+  EXPECT_EQ(WhyNot({.algorithm = Algorithm::kPermits, .count = 1, .period = Millis(99)}),
+            "lease must be 100ms to 24h");
+  EXPECT_EQ(WhyNot({.algorithm = Algorithm::kPermits, .count = 1, .period = Seconds(86'401)}),
+            "lease must be 100ms to 24h");
+  EXPECT_EQ(WhyNot({.algorithm = Algorithm::kPermits, .count = 0, .period = Seconds(1)}),
+            "count must be 1 or more");
   EXPECT_EQ(WhyNot({.algorithm = Algorithm::kFixedWindow, .count = 1, .period = Seconds(1), .burst = 2}),
             "only a token bucket has a burst");
   EXPECT_EQ(WhyNot({.window = WindowKind::kDay, .count = 1}),

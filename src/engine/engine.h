@@ -24,7 +24,9 @@
 #include "base/executor.h"
 #include "base/result.h"
 #include "core/group.h"
+#include "engine/holder_list.h"
 #include "engine/limit_registry.h"
+#include "engine/permit_call.h"
 #include "penstock/decision.h"
 
 namespace penstock::engine {
@@ -39,6 +41,8 @@ enum class Mode : uint8_t {
   // Each operation brings an earlier charge (Operation::charge) and its cost is the difference: core::AdjustCharge. The
   // undo of a charge (cost = -charge.cost), and what was used without the engine reported to it (cost > 0).
   kAdjust,
+  // One operation, of a permit limit: who holds its bucket is put into Group::listing. Changes nothing.
+  kHolders,
 };
 
 enum class GroupState : uint8_t {
@@ -59,6 +63,12 @@ struct GroupResult {
   // kUnavailable: it may have been charged all the same, its reply being lost or late.
   bool may_have_run = false;
   EngineTime now{};  // the engine's clock at the decision
+  // Of a permit that was granted (a charge of a permit limit is not 0), now or, replayed, then: it is the ask's else.
+  Hash128 permit_id{};
+  // The asker stands in a queue (Verdict::queued says whose): he is to ask again with the same permit id when he is
+  // woken (PermitWaker), and after that time at the latest, since a wake-up may be lost and an expiry wakes nobody.
+  bool queued = false;
+  Micros ask_again_after{};
 };
 
 struct Group {
@@ -73,7 +83,8 @@ struct Group {
   Micros keep_id{60'000'000};  // how long the id is kept
   // Kept although nothing is charged here, since another part of the request is: a settle finds its place then.
   bool keep_id_anyway = false;
-  uint64_t token = 0;  // the caller's own
+  HolderList* listing = nullptr;  // kHolders: lives until the group is decided
+  uint64_t token = 0;             // the caller's own
 
   // Out.
   GroupResult result;
@@ -210,6 +221,14 @@ class EngineSession {
   // Decides every group. Reads the engine's clock once. Never blocks, never throws; after the deadline a group is
   // answered kUnavailable. The batch must live, unchanged, until its last group was handed to the sink.
   virtual void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept = 0;
+
+  // Releases, renews, or takes out of a queue: each call by itself, in any order, each answered exactly once. The calls
+  // must live, unchanged, until the sink has heard of them; after the deadline a call is answered kUnavailable.
+  // An engine that cannot hold permits answers kUnavailable.
+  virtual void CallPermits(std::span<PermitCall> calls, SteadyTime deadline, PermitSink& sink) noexcept;
+  // Who hears, on this loop and never inside another call of the session, that a permit which was asked for here and
+  // stands in a queue may be granted now. Null: nobody. He outlives the session, or says null first.
+  virtual void SetWaker(PermitWaker* waker) noexcept { (void)waker; }
 
   // A hint: this operation of a batch, whose limit and key are set, will be decided soon. What takes time (memory: the
   // bucket's line, far from the processor) may be begun, while the caller still fills the batch.

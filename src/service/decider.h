@@ -32,6 +32,8 @@ struct Request {
   // Ad hoc: a key with a limit of the caller's own, without policy; `domain` and `attributes` are then not used.
   std::optional<core::RateSpec> ad_hoc;
   std::string_view ad_hoc_key;
+  // Permit limits do not apply: nobody would give back (forward-auth).
+  bool without_permits = false;
   // Only this limit of the domain (look, reset); empty = all that match.
   std::string_view only_limit;
   // kSettle: `costs` and `request_id` are required; what was really used, a unit.
