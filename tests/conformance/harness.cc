@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <set>
+#include <utility>
 
 #include "core/group.h"
 
@@ -40,6 +42,14 @@ core::RateSpec Log(int64_t count, Micros period) {
   return spec;
 }
 
+core::RateSpec Semaphore(int64_t permits, Micros lease) {
+  core::RateSpec spec;
+  spec.algorithm = core::Algorithm::kPermits;
+  spec.count = permits;
+  spec.period = lease;
+  return spec;
+}
+
 std::unique_ptr<core::Limit> MakeLimit(std::string name, const core::RateSpec& spec) {
   auto limit = std::make_unique<core::Limit>();
   limit->domain = "d";
@@ -70,8 +80,16 @@ class Client::Collector final : public engine::Sink {
     Answer& answer = answers_[group.token];
     EXPECT_TRUE(answer.parts.empty()) << "a group was handed to the sink twice";
     answer.result = group.result;
+    answer.permit = engine::GrantedPermit(batch.operations(group), group.result);
+    if (group.result.queued && group.options.permit != nullptr) {
+      answer.waiting.id = group.options.permit->id;
+      for (const core::Operation& operation : batch.operations(group)) {
+        if (operation.limit->params.algorithm != core::Algorithm::kPermits) continue;
+        answer.waiting.places[answer.waiting.size++].bucket = operation.name;
+      }
+    }
     for (const core::Operation& operation : batch.operations(group)) {
-      answer.parts.push_back({operation.verdict, operation.skipped, operation.charge});
+      answer.parts.push_back({operation.verdict, operation.skipped, operation.charge, operation.name});
     }
     done_ = ++decided_ == answers_.size();
   }
@@ -83,6 +101,51 @@ class Client::Collector final : public engine::Sink {
   size_t decided_ = 0;
   bool done_ = false;
 };
+
+class Client::CallCollector final : public engine::PermitSink {
+ public:
+  explicit CallCollector(size_t calls) : calls_(calls), done_(calls == 0) {}
+  void Called(engine::PermitCall&) noexcept override { done_ = ++called_ == calls_; }
+  const bool& done() const { return done_; }
+
+ private:
+  const size_t calls_;
+  size_t called_ = 0;
+  bool done_;
+};
+
+class Client::Waker final : public engine::PermitWaker {
+ public:
+  void Woken(const Hash128& permit_id) noexcept override {
+    woken_.insert(permit_id);
+    Look();
+  }
+  // True from the moment on at which it has been woken.
+  const bool& Expect(const Hash128& permit) {
+    expected_ = permit;
+    done_ = false;
+    Look();
+    return done_;
+  }
+
+ private:
+  void Look() {
+    if (expected_ && woken_.erase(*expected_) > 0) {
+      done_ = true;
+      expected_.reset();
+    }
+  }
+
+  std::set<Hash128> woken_;
+  std::optional<Hash128> expected_;
+  bool done_ = false;
+};
+
+Client::Client(TestEngine& engine) : loop_(engine.OpenLoop()), waker_(std::make_unique<Waker>()) {
+  loop_->session().SetWaker(waker_.get());
+}
+
+Client::~Client() { loop_->session().SetWaker(nullptr); }
 
 Result<void> Client::TryRegister(const std::vector<core::Limit*>& limits) {
   bool done = false;
@@ -113,6 +176,8 @@ std::vector<Answer> Client::Ask(const std::vector<Request>& requests) {
     group.fingerprint = request.fingerprint;
     group.keep_id = request.keep_id;
     group.token = i;
+    group.listing = request.listing;
+    if (request.permit) group.options.permit = &*request.permit;
     for (const conformance::Ask& ask : request.asks) {
       const std::string_view key[] = {ask.key};
       core::Operation& operation = batch_.AddOperation(*ask.limit, key);
@@ -127,6 +192,34 @@ std::vector<Answer> Client::Ask(const std::vector<Request>& requests) {
   loop_->RunUntil(collector.done());
   return collector.Take();
 }
+
+std::vector<engine::PermitCall> Client::Call(std::vector<engine::PermitCall> calls) {
+  CallCollector collector(calls.size());
+  loop_->session().CallPermits(calls, loop_->deadline(), collector);
+  loop_->RunUntil(collector.done());
+  return calls;
+}
+
+engine::PermitCall Client::Call(engine::PermitVerb verb, const engine::PermitId& permit, Micros lease) {
+  engine::PermitCall call;
+  call.verb = verb;
+  call.permit = permit;
+  call.lease = lease;
+  return Call(std::vector{call})[0];
+}
+
+engine::HolderList Client::Holders(const core::Limit& limit, std::string_view only, std::string_view key) {
+  engine::HolderList list;
+  list.only = only;
+  Request request;
+  request.mode = engine::Mode::kHolders;
+  request.asks = {{&limit, key, 0}};
+  request.listing = &list;
+  EXPECT_EQ(Ask(request).result.state, engine::GroupState::kDecided);
+  return list;
+}
+
+void Client::RunUntilWoken(const Hash128& permit) { loop_->RunUntil(waker_->Expect(permit)); }
 
 core::Verdict Client::Check(const core::Limit& limit, int64_t cost, std::string_view key,
                             const core::GroupOptions& options) {

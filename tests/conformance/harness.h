@@ -8,6 +8,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "core/limit.h"
 #include "core/params.h"
 #include "engine/engine.h"
+#include "engine/permit_id.h"
 
 namespace penstock::conformance {
 
@@ -63,6 +65,7 @@ core::RateSpec Bucket(int64_t count, Micros period);
 core::RateSpec Fixed(int64_t count, Micros period, core::WindowKind kind = core::WindowKind::kEpoch);
 core::RateSpec Sliding(int64_t count, Micros period);
 core::RateSpec Log(int64_t count, Micros period);
+core::RateSpec Semaphore(int64_t permits, Micros lease);
 inline constexpr Micros kMinute = Seconds(60);
 inline constexpr Micros kHour = Seconds(3'600);
 inline constexpr Micros kDay = Seconds(86'400);
@@ -88,17 +91,23 @@ struct Request {
   uint64_t fingerprint = 1;
   Micros keep_id = Seconds(60);
   std::string_view domain = "d";
+  std::optional<core::PermitAsk> permit{};
+  engine::HolderList* listing = nullptr;  // kHolders
 };
 
 struct Part {
   core::Verdict verdict;
   bool skipped = false;
   core::Charge charge{};
+  Hash128 name{};  // the engine's own, where it has one
 };
 
 struct Answer {
   engine::GroupResult result;
   std::vector<Part> parts;
+  // Of all permit limits of the request: what was granted (size 0: nothing), or what stands in a queue.
+  engine::PermitId permit;
+  engine::PermitId waiting;
   Outcome outcome() const;  // over the enforced limits, as the service does it
   const core::Verdict& operator[](size_t i) const { return parts[i].verdict; }
 };
@@ -106,7 +115,10 @@ struct Answer {
 // Asks an engine on one loop.
 class Client {
  public:
-  explicit Client(TestEngine& engine) : loop_(engine.OpenLoop()) {}
+  explicit Client(TestEngine& engine);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
 
   void Register(std::initializer_list<core::Limit*> limits);
   Result<void> TryRegister(const std::vector<core::Limit*>& limits);
@@ -117,9 +129,29 @@ class Client {
                       const core::GroupOptions& options = {});
   engine::EngineSession& session() { return loop_->session(); }
 
+  std::vector<engine::PermitCall> Call(std::vector<engine::PermitCall> calls);
+  engine::PermitCall Call(engine::PermitVerb verb, const engine::PermitId& permit, Micros lease = {});
+  core::PermitFate Release(const engine::PermitId& permit) {
+    return Call(engine::PermitVerb::kRelease, permit).fate;
+  }
+  core::PermitFate Renew(const engine::PermitId& permit, Micros lease = {}) {
+    return Call(engine::PermitVerb::kRenew, permit, lease).fate;
+  }
+  // Takes it out of the queues it stands in.
+  core::PermitFate Leave(const engine::PermitId& waiting) {
+    return Call(engine::PermitVerb::kLeave, waiting).fate;
+  }
+  engine::HolderList Holders(const core::Limit& limit, std::string_view only = {},
+                             std::string_view key = "k");
+  // Lets the loop work until this permit has been woken (since the last call that waited for it).
+  void RunUntilWoken(const Hash128& permit);
+
  private:
   class Collector;
+  class CallCollector;
+  class Waker;
   std::unique_ptr<TestLoop> loop_;
+  std::unique_ptr<Waker> waker_;
   engine::Batch batch_;
 };
 

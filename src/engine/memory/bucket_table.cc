@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstdlib>
 
+#include "core/permits.h"
+
 namespace penstock::engine {
 namespace {
 
@@ -30,10 +32,19 @@ core::BucketState BucketTable::StateOf(const Shard& shard, const Slot& slot, Alg
   }
   if (algorithm == Algorithm::kSlidingLog)
     return {stamp, shard.logs[static_cast<size_t>(slot.value())].sum(), 0};
+  if (algorithm == Algorithm::kPermits) return shard.permits[static_cast<size_t>(slot.value())].state();
   return {stamp, slot.value(), 0};
 }
 
-bool BucketTable::View(Shard& shard, Slot& slot, core::Operation& operation) {
+EngineTime BucketTable::IdleAt(const Shard& shard, const Slot& slot) const {
+  const core::LimitParams& params = (*params_)[slot.params()].params;
+  if (params.algorithm == Algorithm::kPermits)
+    return shard.permits[static_cast<size_t>(slot.value())].IdleAt(params.period);
+  return core::IdleAt(params, StateOf(shard, slot, params.algorithm));
+}
+
+bool BucketTable::View(Shard& shard, Slot& slot, core::Operation& operation, EngineTime now,
+                       const core::PermitAsk* permit) {
   const core::Limit& limit = *operation.limit;
   core::BucketView& view = operation.bucket;
   view.present = true;
@@ -57,9 +68,14 @@ bool BucketTable::View(Shard& shard, Slot& slot, core::Operation& operation) {
   switch (limit.params.algorithm) {
     case Algorithm::kTokenBucket:
     case Algorithm::kFixedWindow:
-    case Algorithm::kPermits:
       view.state = {{slot.stamp()}, slot.value(), 0};
       break;
+    case Algorithm::kPermits: {
+      HolderRecord& record = shard.permits[static_cast<size_t>(slot.value())];
+      record.Open(now, view.params->period);
+      record.Show(permit, view);
+      break;
+    }
     case Algorithm::kSlidingLog:
       view.runs = shard.logs[static_cast<size_t>(slot.value())].runs();
       [[fallthrough]];
@@ -115,8 +131,7 @@ uint64_t BucketTable::Sweep(Shard& shard, std::span<const core::Operation> keep,
   shard.asked_since_sweep = 0;
   int64_t next_idle_us = INT64_MAX;
   const uint64_t dropped = shard.slots.Sweep([&](const Slot& slot) {
-    const core::LimitParams& params = (*params_)[slot.params()].params;
-    const EngineTime idle_at = core::IdleAt(params, StateOf(shard, slot, params.algorithm));
+    const EngineTime idle_at = IdleAt(shard, slot);
     const Hash128 name{slot.high, slot.low};
     const auto kept = [&name](const core::Operation& operation) { return operation.name == name; };
     if (idle_at > now || std::any_of(keep.begin(), keep.end(), kept)) {
@@ -137,6 +152,7 @@ void BucketTable::Drop(Shard& shard, const Slot& slot) {
   const Algorithm algorithm = (*params_)[params].params.algorithm;
   if (algorithm == Algorithm::kSlidingWindow) shard.windows.Free(static_cast<uint32_t>(slot.value()));
   if (algorithm == Algorithm::kSlidingLog) shard.logs.Free(static_cast<uint32_t>(slot.value()));
+  if (algorithm == Algorithm::kPermits) shard.permits.Free(static_cast<uint32_t>(slot.value()));
   params_->Release(params);
 }
 
@@ -157,8 +173,11 @@ bool BucketTable::ReserveRecord(Shard& shard, Slot* slot, const core::Operation&
   switch (operation.limit->params.algorithm) {
     case Algorithm::kTokenBucket:
     case Algorithm::kFixedWindow:
-    case Algorithm::kPermits:
       return true;
+    case Algorithm::kPermits:
+      // A fresh record gets its first holder's room when it is stored.
+      if (slot == nullptr) return shard.permits.Reserve(fresh);
+      return shard.permits[static_cast<size_t>(slot->value())].Reserve(operation.edit);
     case Algorithm::kSlidingWindow:
       return shard.windows.Reserve(fresh);
     case Algorithm::kSlidingLog:
@@ -200,18 +219,19 @@ bool BucketTable::MakeRoom(std::span<core::Operation> operations, EngineTime now
   return false;
 }
 
-void BucketTable::Store(const core::Operation& operation, EngineTime now) {
+void BucketTable::Store(const core::Operation& operation, EngineTime now, const Asker& asker) {
   Shard& shard = ShardFor(operation);
   Slot* slot = shard.slots.Find(operation.name);
   const bool fresh = slot == nullptr;
   if (fresh) slot = shard.slots.Insert(operation.name);
-  Put(shard, *slot, fresh, operation, now);
+  Put(shard, *slot, fresh, operation, now, asker);
 }
 
-bool BucketTable::StoreOne(Shard& shard, Slot* slot, const core::Operation& operation, EngineTime now) {
+bool BucketTable::StoreOne(Shard& shard, Slot* slot, const core::Operation& operation, EngineTime now,
+                           const Asker& asker) {
   if (slot != nullptr) [[likely]] {
     if (!ReserveRecord(shard, slot, operation, 0)) return false;
-    Put(shard, *slot, false, operation, now);
+    Put(shard, *slot, false, operation, now, asker);
     return true;
   }
   const std::span<const core::Operation> keep(&operation, 1);
@@ -220,12 +240,12 @@ bool BucketTable::StoreOne(Shard& shard, Slot* slot, const core::Operation& oper
     keys_.fetch_sub(1, std::memory_order_relaxed);
     return false;
   }
-  Put(shard, *shard.slots.Insert(operation.name), true, operation, now);
+  Put(shard, *shard.slots.Insert(operation.name), true, operation, now, asker);
   return true;
 }
 
-void BucketTable::Put(Shard& shard, Slot& slot, bool fresh, const core::Operation& operation,
-                      EngineTime now) {
+void BucketTable::Put(Shard& shard, Slot& slot, bool fresh, const core::Operation& operation, EngineTime now,
+                      const Asker& asker) {
   const uint32_t params = BindingOf(*operation.limit).params;
   const core::BucketState& state = operation.edit.state;
   if (fresh) {
@@ -233,6 +253,10 @@ void BucketTable::Put(Shard& shard, Slot& slot, bool fresh, const core::Operatio
   } else if (slot.params() != params) [[unlikely]] {
     params_->AddReference(params);
     params_->Release(slot.params());
+  }
+  if (operation.limit->params.algorithm == Algorithm::kPermits) {
+    PutPermits(shard, slot, fresh, operation, now, asker);
+    return;
   }
   int64_t value = Field(state.value);
   if (operation.limit->params.algorithm == Algorithm::kSlidingWindow) {
@@ -246,6 +270,44 @@ void BucketTable::Put(Shard& shard, Slot& slot, bool fresh, const core::Operatio
   }
   slot.Set(value, Field(state.stamp.us), params);
   ExpectIdle(shard, now.us + operation.verdict.reset_after.count);
+}
+
+void BucketTable::PutPermits(Shard& shard, Slot& slot, bool fresh, const core::Operation& operation,
+                             EngineTime now, const Asker& asker) {
+  const core::BucketEdit& edit = operation.edit;
+  const int64_t number = fresh ? shard.permits.Allocate() : slot.value();
+  HolderRecord& record = shard.permits[static_cast<size_t>(number)];
+  if (fresh) {
+    record.Begin();
+    record.Open(now, operation.limit->params.period);
+    if (!record.Reserve(edit)) std::abort();  // some hundred bytes
+  }
+  // Who brings no id holds under one that nobody else has, until his lease runs out.
+  const Hash128 id =
+      asker.permit != nullptr
+          ? asker.permit->id
+          : Hash128{static_cast<uint64_t>(core::Permits::FenceOf(operation.charge)), operation.name.low};
+  switch (edit.permit) {
+    case core::PermitChange::kNone:
+      break;
+    case core::PermitChange::kGrant:
+      record.Leave(id);
+      record.Grant(core::HolderOf(operation.charge, id),
+                   asker.permit == nullptr ? std::string_view() : asker.permit->holder);
+      break;
+    case core::PermitChange::kRelease:
+      record.Remove(id);
+      break;
+    case core::PermitChange::kQueue:
+      record.Queue(id, now + asker.permit->queue_for, operation.cost, asker.post);
+      break;
+    case core::PermitChange::kLeave:
+      record.Leave(id);
+      break;
+  }
+  record.RaiseFence(edit.state.before);
+  slot.Set(number, Field(edit.state.stamp.us), BindingOf(*operation.limit).params);
+  ExpectIdle(shard, record.IdleAt(operation.limit->params.period).us);
 }
 
 void BucketTable::Erase(const Hash128& name) {

@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "core/group.h"
 #include "engine/memory/binding.h"
+#include "engine/memory/holder_record.h"
 #include "engine/memory/log_record.h"
 #include "engine/memory/param_table.h"
 #include "engine/memory/shard_lock.h"
@@ -47,10 +48,17 @@ struct alignas(256) Shard {
   ShardCounters counters;
   Slab<WindowRecord> windows;  // sliding windows: the slot's value is the record's number
   Slab<LogRecord> logs;        // sliding logs: likewise
+  Slab<HolderRecord> permits;  // permits: likewise
   // A sweep that found little is not repeated at once (MaySweep).
   int64_t swept_at_us = INT64_MIN;
   uint64_t swept_slots = 0;
   uint64_t asked_since_sweep = 0;
+};
+
+// Who asks, where permits are decided.
+struct Asker {
+  const core::PermitAsk* permit = nullptr;  // null: he brings nothing to hold
+  std::shared_ptr<WakePost> post;           // where he hears, if he is to wait
 };
 
 class BucketTable {
@@ -76,7 +84,8 @@ class BucketTable {
   // Under the locks.
 
   // Finds the bucket and fills the operation's view of it; null when absent.
-  Slot* Look(Shard& shard, core::Operation& operation) {
+  // A bucket of permits is brought to `now` first.
+  Slot* Look(Shard& shard, core::Operation& operation, EngineTime now, const core::PermitAsk* permit) {
     Slot* const slot = shard.slots.Find(operation.name);
     core::BucketView& view = operation.bucket;
     view.present = slot != nullptr;
@@ -91,16 +100,22 @@ class BucketTable {
       view.state = {{slot->stamp()}, slot->value(), 0};
       return slot;
     }
-    return View(shard, *slot, operation) ? slot : nullptr;
+    return View(shard, *slot, operation, now, permit) ? slot : nullptr;
+  }
+  // The holders of a bucket that was just looked up; null when the slot is none of permits.
+  HolderRecord* PermitsIn(Shard& shard, const Slot& slot) {
+    if ((*params_)[slot.params()].params.algorithm != core::Algorithm::kPermits) return nullptr;
+    return &shard.permits[static_cast<size_t>(slot.value())];
   }
 
   // Makes room for everything that the edits write, so that Store cannot fail. False when the table is full of keys in
   // use: then nothing has changed. The edits of shadow limits give way first (their charge is dropped).
   bool MakeRoom(std::span<core::Operation> operations, EngineTime now);
   // Carries out the operation's edit. Precondition: MakeRoom.
-  void Store(const core::Operation& operation, EngineTime now);
+  void Store(const core::Operation& operation, EngineTime now, const Asker& asker);
   // Both for the one operation whose slot was just looked up (null: absent). False when full.
-  bool StoreOne(Shard& shard, Slot* slot, const core::Operation& operation, EngineTime now);
+  bool StoreOne(Shard& shard, Slot* slot, const core::Operation& operation, EngineTime now,
+                const Asker& asker);
   void Erase(const Hash128& name);
   // A slot of the shard was written that will be idle at that instant.
   static void ExpectIdle(Shard& shard, int64_t idle_us) {
@@ -119,7 +134,8 @@ class BucketTable {
   // Whether the whole state stands in the slot.
   static bool InSlot(core::Algorithm algorithm) { return algorithm <= core::Algorithm::kFixedWindow; }
   // The other buckets' view. False when the slot is not of the limit's algorithm, which no limit's own bucket is: then it is erased.
-  bool View(Shard& shard, Slot& slot, core::Operation& operation);
+  bool View(Shard& shard, Slot& slot, core::Operation& operation, EngineTime now,
+            const core::PermitAsk* permit);
   bool TryReserveKeys(uint64_t count);
   bool ReserveKeys(uint64_t count, std::span<const core::Operation> keep, EngineTime now);
   bool ReserveRecord(Shard& shard, Slot* slot, const core::Operation& operation, size_t fresh);
@@ -128,7 +144,11 @@ class BucketTable {
   bool MaySweep(Shard& shard, EngineTime now) const;
   // Drops the shard's idle slots except those named; returns how many.
   uint64_t Sweep(Shard& shard, std::span<const core::Operation> keep, EngineTime now);
-  void Put(Shard& shard, Slot& slot, bool fresh, const core::Operation& operation, EngineTime now);
+  void Put(Shard& shard, Slot& slot, bool fresh, const core::Operation& operation, EngineTime now,
+           const Asker& asker);
+  void PutPermits(Shard& shard, Slot& slot, bool fresh, const core::Operation& operation, EngineTime now,
+                  const Asker& asker);
+  EngineTime IdleAt(const Shard& shard, const Slot& slot) const;
   // Gives back what the slot refers to.
   void Drop(Shard& shard, const Slot& slot);
   void EraseSlot(Shard& shard, Slot* slot);

@@ -28,14 +28,12 @@ MemoryEngine::MemoryEngine(const MemoryOptions& options, const Clock& clock)
 
 MemoryEngine::~MemoryEngine() = default;
 
-std::unique_ptr<EngineSession> MemoryEngine::OpenLoop(const LoopParts&) { return OpenSession(); }
+std::unique_ptr<EngineSession> MemoryEngine::OpenLoop(const LoopParts& parts) {
+  return std::make_unique<MemorySession>(*this, &parts.executor);
+}
 
-std::unique_ptr<EngineSession> MemoryEngine::OpenSession() { return std::make_unique<MemorySession>(*this); }
-
-Result<void> MemoryEngine::CanHold(const core::LimitParams& params) const {
-  if (params.algorithm == core::Algorithm::kPermits)
-    return Invalid("the memory engine does not hold permits yet");
-  return {};
+std::unique_ptr<EngineSession> MemoryEngine::OpenSession() {
+  return std::make_unique<MemorySession>(*this, nullptr);
 }
 
 EngineStats MemoryEngine::stats() const NO_THREAD_SAFETY_ANALYSIS {

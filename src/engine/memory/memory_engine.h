@@ -48,10 +48,11 @@ class MemoryEngine final : public Engine {
 
   std::string_view name() const override { return "memory"; }
   std::unique_ptr<EngineSession> OpenLoop(const LoopParts& parts) override;
-  // The same for a caller without an event loop: nothing is ever posted or scheduled.
+  // The same for a caller without an event loop: nothing is ever posted or scheduled, and so nobody who waits for a
+  // permit is woken.
   std::unique_ptr<EngineSession> OpenSession();
-  Result<void> CanHold(const core::LimitParams& params) const override;
-  bool CanHoldPermits() const override { return false; }
+  Result<void> CanHold(const core::LimitParams&) const override { return {}; }
+  bool CanHoldPermits() const override { return true; }
   bool ready() const override { return true; }
   EngineStats stats() const override;
 

@@ -226,12 +226,12 @@ TEST_F(MemoryEngineTest, AChargeThatIsHeldAtTheLargestNumberIsCountedInASettleTo
   EXPECT_EQ(engine_->stats().saturated, 1u);
 }
 
-TEST_F(MemoryEngineTest, PermitsAreRefused) {
+TEST_F(MemoryEngineTest, HoldsPermits) {
   Open({});
   core::LimitParams params;
   params.algorithm = Algorithm::kPermits;
-  EXPECT_FALSE(engine_->CanHold(params));
-  EXPECT_FALSE(engine_->CanHoldPermits());
+  EXPECT_TRUE(engine_->CanHold(params));
+  EXPECT_TRUE(engine_->CanHoldPermits());
   EXPECT_EQ(engine_->name(), "memory");
 }
 

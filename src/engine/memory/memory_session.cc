@@ -3,39 +3,16 @@
 #include <algorithm>
 
 #include "core/plain_bucket.h"
+#include "engine/memory/shard_locks.h"
 
 namespace penstock::engine {
 namespace {
 
-// Holds the locks of all shards of some names, taken in ascending order.
-class ShardLocks {
- public:
-  ShardLocks(BucketTable& table, std::span<const core::Operation> operations) NO_THREAD_SAFETY_ANALYSIS
-      : table_(table) {
-    for (const core::Operation& operation : operations) {
-      const auto shard = static_cast<uint16_t>(table.ShardOf(operation.name));
-      const auto at = std::lower_bound(shards_.begin(), shards_.begin() + size_, shard);
-      if (at != shards_.begin() + size_ && *at == shard) continue;
-      std::copy_backward(at, shards_.begin() + size_, shards_.begin() + size_ + 1);
-      *at = shard;
-      ++size_;
-    }
-    for (size_t i = 0; i < size_; ++i) table_.shard(shards_[i]).lock.Lock();
-  }
-  ~ShardLocks() NO_THREAD_SAFETY_ANALYSIS {
-    for (size_t i = size_; i-- > 0;) table_.shard(shards_[i]).lock.Unlock();
-  }
-  ShardLocks(const ShardLocks&) = delete;
-  ShardLocks& operator=(const ShardLocks&) = delete;
-
- private:
-  static_assert(BucketTable::kMaxShards <= UINT16_MAX);
-  BucketTable& table_;
-  std::array<uint16_t, SlotTable::kMaxRoom> shards_;
-  size_t size_ = 0;
-};
-
 bool Charged(const core::Operation& operation) { return operation.charge.cost != 0; }
+
+bool IsPermits(const core::Operation& operation) {
+  return operation.limit->params.algorithm == core::Algorithm::kPermits;
+}
 
 }  // namespace
 
@@ -59,6 +36,7 @@ void MemorySession::Decide(Batch& batch, SteadyTime, Sink& sink) noexcept {
     }
     sink.Decided(batch, group);
   }
+  SendWakeUps();
 }
 
 void MemorySession::Expect(core::Operation& operation) noexcept {
@@ -76,6 +54,7 @@ void MemorySession::DecideGroup(const Work& work) {
     if (BindingOf(*operation.limit).params == ParamTable::kNone) return RefuseUnbound(work);
   }
   if (group.mode == Mode::kReset) return Reset(work);
+  if (group.mode == Mode::kHolders) return ListHolders(work);
   if (group.mode == Mode::kAdjust) return Adjust(work);
   if (group.mode == Mode::kSettle || !group.request_id.empty()) return DecideUnderId(work);
   return DecideAll(work);
@@ -112,18 +91,20 @@ void MemorySession::DecideOther(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
   if (BindingOf(*operation.limit).params == ParamTable::kNone) return RefuseUnbound(work);
   Shard& shard = table_.ShardFor(work.operations[0]);
   shard.lock.Lock();
-  Slot* const slot = table_.Look(shard, operation);
+  Slot* const slot = table_.Look(shard, operation, work.now, work.group.options.permit);
   const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
   if (status != core::GroupStatus::kDecided) {
     shard.counters.stale += status == core::GroupStatus::kStale;
     Finish(work, status);
   } else {
     shard.counters.saturated += operation.verdict.saturated;
-    if (operation.edit.write && !table_.StoreOne(shard, slot, operation, work.now)) {
+    if (operation.verdict.queued) BoundQueue(operation);
+    if (operation.edit.write && !table_.StoreOne(shard, slot, operation, work.now, AskerOf(work))) {
       ++shard.counters.refused_full;
       Refuse(work, GroupState::kUnavailable, Reason::kFull);
     }
   }
+  if (IsPermits(operation)) TellPermit(work, operation);
   shard.lock.Unlock();
 }
 
@@ -135,13 +116,17 @@ void MemorySession::DecideAll(const Work& work) {
 void MemorySession::DecideLocked(const Work& work) {
   if (work.operations.empty()) return;
   ShardCounters& counters = table_.ShardFor(work.operations[0]).counters;
-  for (core::Operation& operation : work.operations) table_.Look(table_.ShardFor(operation), operation);
-  const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
-  if (status != core::GroupStatus::kDecided) {
-    counters.stale += status == core::GroupStatus::kStale;
-    return Finish(work, status);
+  for (core::Operation& operation : work.operations) {
+    table_.Look(table_.ShardFor(operation), operation, work.now, work.group.options.permit);
   }
-  StoreAll(work);
+  const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
+  if (status == core::GroupStatus::kDecided) {
+    StoreAll(work);
+  } else {
+    counters.stale += status == core::GroupStatus::kStale;
+    Finish(work, status);
+  }
+  TellPermits(work);
 }
 
 void MemorySession::DecideUnderId(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
@@ -181,6 +166,7 @@ void MemorySession::KeepId(const Work& work, const Hash128& id) {
     return;
   }
   record->fingerprint = work.group.fingerprint;
+  record->permit_id = work.group.result.permit_id;
   for (size_t i = 0; i < work.operations.size(); ++i) {
     const core::Operation& operation = work.operations[i];
     StoredOperation& stored = record->operations[i];
@@ -204,9 +190,11 @@ void MemorySession::Replay(const Work& work, IdRecord& record) {
     operation.charge = stored == nullptr ? core::Charge{} : stored->charge;
   }
   work.group.result.replayed = true;
+  work.group.result.permit_id = record.permit_id;
 }
 
-// Each limit that took part is charged, or given back, the difference between what was really used and what it took.
+// Each limit that took part is charged, or given back, the difference between what was really used and what it took. A
+// permit is held as it is.
 void MemorySession::Settle(const Work& work, IdRecord& record) {
   const ShardLocks locks(table_, work.operations);
   if (RefuseLate(work)) return;
@@ -216,7 +204,8 @@ void MemorySession::Settle(const Work& work, IdRecord& record) {
     // A shadow limit that had no room took no part.
     const bool took = stored != nullptr && stored->verdict.outcome == Outcome::kAllowed;
     const core::Charge charge = took ? stored->charge : core::Charge{};
-    core::AdjustCharge(operation, charge, took ? operation.cost - charge.cost : 0, work.now);
+    const int64_t delta = took && !IsPermits(operation) ? operation.cost - charge.cost : 0;
+    core::AdjustCharge(operation, charge, delta, work.now);
   }
   if (!StoreAll(work)) return;
   for (const core::Operation& operation : work.operations) {
@@ -227,13 +216,16 @@ void MemorySession::Settle(const Work& work, IdRecord& record) {
 }
 
 bool MemorySession::StoreAll(const Work& work) {
+  for (core::Operation& operation : work.operations) {
+    if (operation.verdict.queued) BoundQueue(operation);
+  }
   if (!table_.MakeRoom(work.operations, work.now)) {
     ++table_.ShardFor(work.operations[0]).counters.refused_full;
     Refuse(work, GroupState::kUnavailable, Reason::kFull);
     return false;
   }
   for (const core::Operation& operation : work.operations) {
-    if (operation.edit.write) table_.Store(operation, work.now);
+    if (operation.edit.write) table_.Store(operation, work.now, AskerOf(work));
     if (operation.verdict.saturated) [[unlikely]]
       ++table_.ShardFor(operation).counters.saturated;
   }
@@ -243,7 +235,7 @@ bool MemorySession::StoreAll(const Work& work) {
 bool MemorySession::RefuseLate(const Work& work) {
   for (core::Operation& operation : work.operations) {
     Shard& shard = table_.ShardFor(operation);
-    table_.Look(shard, operation);
+    table_.Look(shard, operation, work.now, work.group.options.permit);
     if (operation.bucket.present && operation.bucket.version > operation.limit->version) {
       ++shard.counters.stale;
       Finish(work, core::GroupStatus::kStale);
@@ -265,16 +257,21 @@ void MemorySession::Adjust(const Work& work) {
   if (RefuseLate(work)) return;
   for (core::Operation& operation : work.operations) {
     const core::Charge charge = operation.charge;
-    core::AdjustCharge(operation, charge, operation.cost, work.now);
+    core::AdjustCharge(operation, charge, operation.cost, work.now, work.group.options.permit);
   }
   StoreAll(work);
+  TellPermits(work);
 }
 
 // The verdicts are those of a peek at the empty buckets.
 void MemorySession::Reset(const Work& work) {
   const ShardLocks locks(table_, work.operations);
   for (core::Operation& operation : work.operations) {
-    table_.Erase(operation.name);
+    if (IsPermits(operation)) {
+      DropHolders(operation, work.now);
+    } else {
+      table_.Erase(operation.name);
+    }
     operation.bucket = {};
     operation.cost = 0;
   }

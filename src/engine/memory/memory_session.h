@@ -10,20 +10,30 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "engine/memory/bucket_table.h"
 #include "engine/memory/memory_engine.h"
 #include "engine/memory/request_ids.h"
+#include "engine/memory/wake_post.h"
 #include "penstock/request.h"
 
 namespace penstock::engine {
 
 class MemorySession final : public EngineSession {
  public:
-  explicit MemorySession(MemoryEngine& engine) : engine_(engine), table_(*engine.table_) {}
+  // Without an executor those who wait for a permit are not woken.
+  MemorySession(MemoryEngine& engine, Executor* executor);
+  ~MemorySession() override;
+  MemorySession(const MemorySession&) = delete;
+  MemorySession& operator=(const MemorySession&) = delete;
 
   void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept override;
+  void CallPermits(std::span<PermitCall> calls, SteadyTime deadline, PermitSink& sink) noexcept override;
+  void SetWaker(PermitWaker* waker) noexcept override { post_->SetWaker(waker); }
   void Expect(core::Operation& operation) noexcept override;
+  // Those who asked here leave all queues.
+  void Close() noexcept override;
   EngineTime EstimateNow() const override { return engine_.Now(); }
   LimitRegistry& registry() override;
   Result<void> Bind(std::span<core::Limit* const> limits) override;
@@ -63,8 +73,23 @@ class MemorySession final : public EngineSession {
   void RefuseUnbound(const Work& work);
   void Finish(const Work& work, core::GroupStatus status);
 
+  // Permits (memory_permits.cc); all but the last under the locks.
+  Asker AskerOf(const Work& work) const { return {work.group.options.permit, post_}; }
+  // Where the queue is full, he who would stand in it is refused without.
+  void BoundQueue(core::Operation& operation);
+  // What the group's result says of permits, and who is to be woken.
+  void TellPermits(const Work& work);
+  void TellPermit(const Work& work, const core::Operation& operation);
+  void WakeHead(Shard& shard, const Slot& slot, HolderRecord& record);
+  void DropHolders(const core::Operation& operation, EngineTime now);
+  void ListHolders(const Work& work);
+  core::PermitFate CallOne(PermitCall& call, const PermitPlace& place, EngineTime now);
+  void SendWakeUps();
+
   MemoryEngine& engine_;
   BucketTable& table_;
+  const std::shared_ptr<WakePost> post_;
+  std::vector<WakeUp> wake_ups_;  // to be sent when no lock is held
 };
 
 }  // namespace penstock::engine

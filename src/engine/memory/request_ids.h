@@ -28,6 +28,7 @@ struct StoredOperation {
 struct IdRecord {
   uint64_t fingerprint = 0;
   EngineTime expires;
+  Hash128 permit_id;  // of the permit that was granted, if one was
   std::vector<StoredOperation> operations;
 
   StoredOperation* Find(const Hash128& name) {

@@ -218,6 +218,7 @@ class SnapshotWriter {
     BucketBlocks blocks(params, shard.slots.size());
     shard.slots.ForEach([&](const Slot& slot) {
       const core::Algorithm algorithm = params[slot.params()].params.algorithm;
+      if (algorithm == core::Algorithm::kPermits) return;
       const bool log = algorithm == core::Algorithm::kSlidingLog;
       const std::span<const core::LogRun> runs =
           log ? shard.logs[static_cast<size_t>(slot.value())].runs() : std::span<const core::LogRun>();
