@@ -9,6 +9,8 @@
 #include "check_embedded.h"
 #include "commands.h"
 #include "http_client.h"
+#include "json_fields.h"
+#include "request_text.h"
 
 namespace penstock::app {
 namespace {
@@ -19,36 +21,13 @@ namespace json = boost::json;
 Result<std::string> RequestBody(const CheckFlags& flags) {
   std::string body = "{\"domain\":";
   AppendJsonString(body, flags.domain);
-  body += ",\"attributes\":{";
-  bool first = true;
-  for (const std::string& attribute : flags.attributes) {
-    const size_t equals = attribute.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return Invalid("'" + attribute + "' is no attribute: write it as name=value");
-    }
-    if (!first) body += ',';
-    first = false;
-    AppendJsonString(body, std::string_view(attribute).substr(0, equals));
-    body += ':';
-    AppendJsonString(body, std::string_view(attribute).substr(equals + 1));
-  }
-  body += "},\"cost\":";
+  body += ",\"attributes\":";
+  if (const Result<void> attributes = AppendAttributes(body, flags.attributes); !attributes)
+    return tl::unexpected(attributes.error());
+  body += ",\"cost\":";
   AppendInt(body, flags.cost);
   body += '}';
   return body;
-}
-
-std::string Text(const json::object& object, std::string_view name) {
-  const json::value* const value = object.if_contains(name);
-  if (value == nullptr || value->is_null()) return "-";
-  if (value->is_string()) return std::string(value->as_string());
-  if (const int64_t* const number = value->if_int64()) return std::to_string(*number);
-  return "-";
-}
-
-bool Flag(const json::object& object, std::string_view name) {
-  const json::value* const value = object.if_contains(name);
-  return value != nullptr && value->is_bool() && value->as_bool();
 }
 
 void PrintLine(const std::string& head, const json::object& object) {

@@ -25,6 +25,62 @@ struct CheckFlags {
 };
 int RunCheck(const CheckFlags& flags);
 
+// Whose permit, and on which terms: a domain with attributes, or a key whose permits and lease the caller says.
+struct PermitFlags {
+  std::string domain;
+  std::vector<std::string> attributes;  // name=value
+  std::string key;
+  int64_t permits = 0;  // with key
+  std::string lease;    // as a policy says it, 30s; empty: the limit's own
+  int64_t weight = 1;
+  int64_t cost = 1;        // for rates in the same request
+  std::string wait;        // in the queue; empty: not at all
+  std::string holder;      // a name for people
+  std::string request_id;  // makes a repeat safe
+  std::string server;      // empty: http://127.0.0.1:8080
+  bool json = false;
+};
+int RunAcquire(const PermitFlags& flags);
+
+struct ReleaseFlags {
+  std::vector<std::string> what;  // ids; with holder: the attributes of the bucket, name=value
+  std::string holder;             // not empty: all permits of this name
+  std::string domain;             // with holder
+  std::string limit;              // with holder
+  std::string key;                // with holder, instead of domain and limit
+  std::string server;
+  bool json = false;
+};
+int RunRelease(const ReleaseFlags& flags);
+
+struct RenewFlags {
+  std::string id;
+  std::string lease;  // empty: the limit's own
+  std::string server;
+  bool json = false;
+};
+int RunRenew(const RenewFlags& flags);
+
+struct HoldersFlags {
+  std::string domain;
+  std::string limit;
+  std::vector<std::string> attributes;
+  std::string key;     // instead of them
+  std::string holder;  // not empty: only those of this name
+  std::string server;
+  bool json = false;
+};
+int RunHolders(const HoldersFlags& flags);
+
+struct RunFlags {
+  PermitFlags permit;
+  std::string on_loss = "warn";  // or kill
+  std::string grace = "10s";     // between TERM and KILL
+  std::vector<std::string> command;
+};
+// The command's exit code, 128 + n where a signal n ended it, 127 and 126 where it cannot be run.
+int RunRun(const RunFlags& flags);
+
 struct LintFlags {
   std::string file;
   std::string against;  // not empty: a policy that is in force

@@ -1,8 +1,10 @@
 #include "flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 #include "commands.h"
 #include "penstock/request.h"
@@ -70,6 +72,113 @@ void AddCheck(CLI::App& app, CheckFlags& flags) {
   command.add_option("--policy", flags.policy, "ask a fresh engine under this policy, without a server")
       ->type_name("FILE_OR_DIR");
   command.add_flag("--json", flags.json, "print the answer as JSON");
+}
+
+constexpr char kPermitsFooter[] =
+    "Exit code: 0 granted, done, 1 refused, or not held any more, 2 wrong usage, 3 unavailable.\n"
+    "Environment: PENSTOCK_URL, the server if --server is not given; PENSTOCK_TOKEN, the token to show.";
+
+void AddPermitOptions(CLI::App& command, PermitFlags& flags) {
+  command.add_option("domain", flags.domain, "domain of the policy")->type_name("DOMAIN");
+  command.add_option("attributes", flags.attributes, "attributes of the request")->type_name("NAME=VALUE");
+  command.add_option("--key", flags.key, "instead of a domain: a semaphore that needs no policy")
+      ->type_name("KEY");
+  command.add_option("--permits", flags.permits, "with --key: how many may be held at once")
+      ->check(CLI::Range(int64_t{1}, kMaxCost))
+      ->type_name("N");
+  command
+      .add_option("--lease", flags.lease, "how long it is held without renewal [the limit's own; --key: 30s]")
+      ->type_name("DURATION");
+  command.add_option("--weight", flags.weight, "how many permits this one is")->capture_default_str();
+  command.add_option("--wait", flags.wait, "stand in the queue at most so long, e.g. 30s")
+      ->type_name("DURATION");
+  command.add_option("--cost", flags.cost, "cost for the rates that apply, too")->capture_default_str();
+  command.add_option("--holder", flags.holder, "a name by which people find it")->type_name("NAME");
+  AddServer(command, flags.server);
+}
+
+void AddAcquire(CLI::App& app, PermitFlags& flags) {
+  CLI::App& command = *app.add_subcommand("acquire", "take a permit, and print its ID");
+  command.footer(kPermitsFooter);
+  AddPermitOptions(command, flags);
+  command.add_option("--request-id", flags.request_id, "makes a repeat safe: it gets the first answer again")
+      ->type_name("ID");
+  command.add_flag("--json", flags.json, "print the answer as JSON");
+}
+
+void AddRelease(CLI::App& app, ReleaseFlags& flags) {
+  CLI::App& command =
+      *app.add_subcommand("release", "give permits back, by their IDs or their holder's name");
+  command.footer(kPermitsFooter);
+  command.add_option("what", flags.what, "IDs; with --holder the attributes of the bucket")
+      ->type_name("ID|NAME=VALUE");
+  command.add_option("--holder", flags.holder, "all permits of this name in one bucket")->type_name("NAME");
+  command.add_option("--domain", flags.domain, "with --holder")->type_name("DOMAIN");
+  command.add_option("--limit", flags.limit, "with --holder")->type_name("LIMIT");
+  command.add_option("--key", flags.key, "with --holder: of a semaphore without policy")->type_name("KEY");
+  AddServer(command, flags.server);
+  command.add_flag("--json", flags.json, "print the answers as JSON");
+}
+
+void AddRenew(CLI::App& app, RenewFlags& flags) {
+  CLI::App& command = *app.add_subcommand("renew", "hold a permit for another lease from now on");
+  command.footer(kPermitsFooter);
+  command.add_option("id", flags.id, "ID of the permit")->required()->type_name("ID");
+  command.add_option("--lease", flags.lease, "how long [the limit's own lease, which it may not pass]")
+      ->type_name("DURATION");
+  AddServer(command, flags.server);
+  command.add_flag("--json", flags.json, "print the answer as JSON");
+}
+
+void AddHolders(CLI::App& app, HoldersFlags& flags) {
+  CLI::App& command = *app.add_subcommand("holders", "show who holds the permits of a bucket");
+  command.footer(kPermitsFooter);
+  command.add_option("domain", flags.domain, "domain of the limit")->type_name("DOMAIN");
+  command.add_option("limit", flags.limit, "name of the limit")->type_name("LIMIT");
+  command.add_option("attributes", flags.attributes, "attributes of the bucket")->type_name("NAME=VALUE");
+  command.add_option("--key", flags.key, "instead of them: a semaphore without policy")->type_name("KEY");
+  command.add_option("--holder", flags.holder, "only those of this name")->type_name("NAME");
+  AddServer(command, flags.server);
+  command.add_flag("--json", flags.json, "print the answer as JSON");
+}
+
+void AddRun(CLI::App& app, RunFlags& flags) {
+  CLI::App& command = *app.add_subcommand(
+      "run", "hold a permit while a command runs: penstock run DOMAIN NAME=VALUE... -- COMMAND ARGUMENTS...");
+  command.footer(
+      "The permit is renewed while the command runs and given back when it ends. HUP, INT, QUIT, TERM, USR1, "
+      "USR2 and\n"
+      "ALRM are passed on. The command finds the permit's ID in PENSTOCK_PERMIT and its fence in "
+      "PENSTOCK_FENCE.\n"
+      "Exit code: the command's, 128 + n if signal n ended it, 127 if there is none, 126 if it cannot be "
+      "run;\n"
+      "before it runs: 1 refused, 2 wrong usage, 3 unavailable.\n"
+      "Environment: PENSTOCK_URL, the server if --server is not given; PENSTOCK_TOKEN, the token to show.");
+  AddPermitOptions(command, flags.permit);
+  command.add_option("--on-loss", flags.on_loss, "if the permit is lost: say so, or end the command as well")
+      ->check(CLI::IsMember({"warn", "kill"}))
+      ->capture_default_str();
+  command.add_option("--grace", flags.grace, "with kill: between TERM and KILL")
+      ->type_name("DURATION")
+      ->capture_default_str();
+}
+
+void AddPermits(CLI::App& app, PermitFlags& acquire, ReleaseFlags& release, RenewFlags& renew,
+                HoldersFlags& holders, RunFlags& run) {
+  AddAcquire(app, acquire);
+  AddRelease(app, release);
+  AddRenew(app, renew);
+  AddHolders(app, holders);
+  AddRun(app, run);
+}
+
+// What stands behind the first `--` of `penstock run` is another program's command line and none of ours.
+int TakeCommand(int argc, char** argv, std::vector<std::string>& command) {
+  if (argc < 2 || std::string_view(argv[1]) != "run") return argc;
+  char** const end = argv + argc;
+  char** const dashes = std::find(argv, end, std::string_view("--"));
+  if (dashes != end) command.assign(dashes + 1, end);
+  return static_cast<int>(dashes - argv);
 }
 
 void AddLimits(CLI::App& app, LimitsFlags& flags) {
@@ -209,12 +318,18 @@ void RefuseEmptyValues(CLI::App& app) {
 }  // namespace
 
 int RunCommandLine(int argc, char** argv) {
-  CLI::App app("Penstock limits rates: it answers, for a whole fleet, whether a request may go now.",
-               "penstock");
+  CLI::App app(
+      "Penstock limits rates and concurrency: it answers, for a whole fleet, whether a request may go now.",
+      "penstock");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("penstock ") + PENSTOCK_VERSION);
   ServeFlags serve;
   CheckFlags check;
+  PermitFlags acquire;
+  ReleaseFlags release;
+  RenewFlags renew;
+  HoldersFlags holders;
+  RunFlags run;
   LimitsFlags limits;
   LintFlags lint;
   BenchFlags bench;
@@ -222,6 +337,7 @@ int RunCommandLine(int argc, char** argv) {
   bool version_json = false;
   AddServe(app, serve);
   AddCheck(app, check);
+  AddPermits(app, acquire, release, renew, holders, run);
   AddLimits(app, limits);
   AddLint(app, lint);
   AddBench(app, bench);
@@ -229,13 +345,18 @@ int RunCommandLine(int argc, char** argv) {
   app.add_subcommand("version", "print the version")->add_flag("--json", version_json, "print it as JSON");
   RefuseEmptyValues(app);
   try {
-    app.parse(argc, argv);
+    app.parse(TakeCommand(argc, argv, run.command), argv);
   } catch (const CLI::ParseError& error) {
     // 0 for --help and --version; CLI11's own codes are none of ours.
     return app.exit(error) == 0 ? kExitFine : kExitUsage;
   }
   if (app.got_subcommand("serve")) return RunServe(serve);
   if (app.got_subcommand("check")) return RunCheck(check);
+  if (app.got_subcommand("acquire")) return RunAcquire(acquire);
+  if (app.got_subcommand("release")) return RunRelease(release);
+  if (app.got_subcommand("renew")) return RunRenew(renew);
+  if (app.got_subcommand("holders")) return RunHolders(holders);
+  if (app.got_subcommand("run")) return RunRun(run);
   if (app.got_subcommand("limits")) return RunLimits(limits);
   if (app.got_subcommand("lint")) return RunLint(lint);
   if (app.got_subcommand("bench")) return RunBench(bench);

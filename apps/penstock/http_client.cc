@@ -1,11 +1,12 @@
 #include "http_client.h"
 
+#include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "http/request_writer.h"
@@ -39,19 +40,57 @@ tl::unexpected<Error> Unreachable(const ServerUrl& server, std::string_view why)
   return Fail(ErrorKind::kUnavailable, std::move(message));
 }
 
-std::string_view Why(int error) {
-  return error == EAGAIN || error == EWOULDBLOCK || error == EINPROGRESS ? "it does not answer"
-                                                                         : std::strerror(error);
+// What a call waits for: its socket, until its time is over or somebody ends it.
+class Patience {
+ public:
+  Patience(const Socket& socket, const HttpCall& call)
+      : socket_(socket), cancel_fd_(call.cancel_fd), ends_at_(Clock::now() + Milliseconds(call.timeout_ms)) {}
+
+  // Empty once the socket is ready, else why it will not be waited for.
+  std::string_view Await(short events) const {
+    for (;;) {
+      const auto left = std::chrono::ceil<Milliseconds>(ends_at_ - Clock::now()).count();
+      if (left <= 0) return "it does not answer";
+      std::array<pollfd, 2> fds{pollfd{socket_.fd(), events, 0}, pollfd{cancel_fd_, POLLIN, 0}};
+      const int n = ::poll(fds.data(), fds.size(), static_cast<int>(left));
+      if (n < 0 && errno != EINTR) return std::strerror(errno);
+      if (n > 0 && fds[1].revents != 0) return "the call was ended";
+      if (n > 0 && fds[0].revents != 0) return {};
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Milliseconds = std::chrono::milliseconds;
+
+  const Socket& socket_;
+  const int cancel_fd_;
+  const Clock::time_point ends_at_;
+};
+
+bool MustWait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINPROGRESS; }
+
+// As Await says it.
+std::string_view Connect(const Socket& socket, const Endpoint& endpoint, const Patience& patience) {
+  const net::SocketAddress address = net::SocketAddress::Of(endpoint.address, endpoint.port);
+  if (::connect(socket.fd(), address.get(), address.length) == 0) return {};
+  if (!MustWait(errno)) return std::strerror(errno);
+  if (const std::string_view why = patience.Await(POLLOUT); !why.empty()) return why;
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error == 0 ? std::string_view{} : std::strerror(error);
 }
 
-bool SendAll(int fd, std::string_view bytes) {
+std::string_view SendAll(const Socket& socket, std::string_view bytes, const Patience& patience) {
   while (!bytes.empty()) {
-    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
+    const ssize_t n = ::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+    if (n > 0 || errno == EINTR) continue;
+    if (!MustWait(errno)) return std::strerror(errno);
+    if (const std::string_view why = patience.Await(POLLOUT); !why.empty()) return why;
   }
-  return true;
+  return {};
 }
 
 }  // namespace
@@ -90,23 +129,22 @@ Result<HttpReply> Call(const ServerUrl& server, const HttpCall& call) {
   if (!http::AppendRequest(bytes, request))
     return Invalid("the token, or the version, cannot stand in a header");
 
-  const Socket socket(
-      ::socket(server.endpoint.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (socket.fd() < 0) return Unreachable(server, Why(errno));
-  const timeval timeout{call.timeout_ms / 1'000, call.timeout_ms % 1'000 * 1'000};
-  ::setsockopt(socket.fd(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-  ::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-  const net::SocketAddress address = net::SocketAddress::Of(server.endpoint.address, server.endpoint.port);
-  if (::connect(socket.fd(), address.get(), address.length) != 0 || !SendAll(socket.fd(), bytes)) {
-    return Unreachable(server, Why(errno));
-  }
+  const Socket socket(::socket(server.endpoint.address.is_v4() ? AF_INET : AF_INET6,
+                               SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.fd() < 0) return Unreachable(server, std::strerror(errno));
+  const Patience patience(socket, call);
+  if (const std::string_view why = Connect(socket, server.endpoint, patience); !why.empty())
+    return Unreachable(server, why);
+  if (const std::string_view why = SendAll(socket, bytes, patience); !why.empty())
+    return Unreachable(server, why);
   http::ResponseParser parser;
   std::string input;
   for (;;) {
+    if (const std::string_view why = patience.Await(POLLIN); !why.empty()) return Unreachable(server, why);
     std::array<char, 16 * 1024> buffer;
     const ssize_t n = ::recv(socket.fd(), buffer.data(), buffer.size(), 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Unreachable(server, Why(errno));
+    if (n < 0 && (errno == EINTR || MustWait(errno))) continue;
+    if (n < 0) return Unreachable(server, std::strerror(errno));
     input.append(buffer.data(), static_cast<size_t>(n));
     const http::ResponseParser::Step step = parser.Parse(input);
     auto status = step.status;

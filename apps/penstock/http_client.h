@@ -1,4 +1,4 @@
-// One HTTP request to a Penstock server, for the commands: blocking, with a time-out, plain TCP.
+// One HTTP request to a Penstock server, for the commands: blocking, with a time-out for all of it, plain TCP.
 //
 // Thread contract: plain functions.
 #pragma once
@@ -31,6 +31,8 @@ struct HttpCall {
   std::string_view if_match = {};  // empty = none
   std::string_view body;           // JSON
   int timeout_ms = 5'000;
+  int cancel_fd =
+      -1;  // what ends the call once it is readable: the connection is closed, the answer not waited for
 };
 
 // kUnavailable when the server cannot be reached or does not answer.

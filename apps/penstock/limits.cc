@@ -11,7 +11,9 @@
 #include "base/bytes.h"
 #include "commands.h"
 #include "http_client.h"
+#include "json_fields.h"
 #include "policy/rate.h"
+#include "request_text.h"
 
 namespace penstock::app {
 namespace {
@@ -20,14 +22,6 @@ namespace json = boost::json;
 
 constexpr int kPreconditionFailed = 412;
 
-std::string Text(const json::object& object, std::string_view name) {
-  const json::value* const value = object.if_contains(name);
-  if (value == nullptr || value->is_null()) return "-";
-  if (value->is_string()) return std::string(value->as_string());
-  if (const int64_t* const number = value->if_int64()) return std::to_string(*number);
-  return json::serialize(*value);
-}
-
 // `-` is the standard input.
 Result<std::string> ReadAll(const std::string& path) {
   if (path == "-") return std::string{std::istreambuf_iterator<char>(std::cin), {}};
@@ -35,22 +29,6 @@ Result<std::string> ReadAll(const std::string& path) {
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file && !file.eof()) return Fail(ErrorKind::kUnavailable, "cannot read '" + path + "'");
   return text;
-}
-
-void AppendQuery(std::string& target, std::string_view text) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                       (byte >= '0' && byte <= '9') || byte == '-' || byte == '.' || byte == '_';
-    if (plain) {
-      target += c;
-    } else {
-      target += '%';
-      target += kDigits[byte >> 4];
-      target += kDigits[byte & 15];
-    }
-  }
 }
 
 struct Question {
@@ -78,17 +56,8 @@ Result<Question> QuestionOf(const LimitsFlags& flags) {
   if (flags.what == "reset") {
     question.call.method = "DELETE";
     question.target += "/buckets";
-    char separator = '?';
-    for (const std::string& attribute : flags.attributes) {
-      const size_t equals = attribute.find('=');
-      if (equals == std::string::npos || equals == 0)
-        return Invalid("'" + attribute + "' is no attribute: write it as name=value");
-      question.target += separator;
-      AppendQuery(question.target, std::string_view(attribute).substr(0, equals));
-      question.target += '=';
-      AppendQuery(question.target, std::string_view(attribute).substr(equals + 1));
-      separator = '&';
-    }
+    if (const Result<void> query = AppendQuery(question.target, flags.attributes); !query)
+      return tl::unexpected(query.error());
   }
   return question;
 }

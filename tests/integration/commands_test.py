@@ -24,7 +24,8 @@ class Commands(harness.TestCase):
         self.assertRegex(version, r"^penstock \d+\.\d+\.\d+\n$")
         self.assertEqual(self.expect(0, "--version").stdout, version)
         self.assertEqual("penstock " + json.loads(self.expect(0, "version", "--json").stdout)["version"] + "\n", version)
-        for command in ([], ["serve"], ["check"], ["lint"], ["limits"], ["limits", "set"], ["bench"], ["version"]):
+        for command in ([], ["serve"], ["check"], ["lint"], ["limits"], ["limits", "set"], ["bench"], ["version"],
+                        ["acquire"], ["release"], ["renew"], ["holders"], ["run"]):
             self.assertIn("Usage", self.expect(0, *command, "--help").stdout)
         self.expect(2)
         self.expect(2, "unknown")

@@ -1,0 +1,23 @@
+// Fields of a server's JSON answer, for people: what is not there, or is of another kind, is said so and no mistake.
+//
+// Thread contract: plain functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace boost::json {
+class object;
+}
+
+namespace penstock::app {
+
+// A string or a number as text; "-" for null and for what is not there; anything else as JSON.
+std::string Text(const boost::json::object& object, std::string_view name);
+// False where it is not true.
+bool Flag(const boost::json::object& object, std::string_view name);
+// 0 where it is no whole number.
+int64_t Number(const boost::json::object& object, std::string_view name);
+
+}  // namespace penstock::app
