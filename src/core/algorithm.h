@@ -31,6 +31,7 @@ struct Scene {
   const WindowBoundaries* boundaries;  // calendar windows only
   const BucketView& bucket;            // as stored
   const PermitAsk* permit = nullptr;   // permits only; null: a limit's own lease
+  EngineTime granted_from{};           // permits only
 };
 
 }  // namespace penstock::core

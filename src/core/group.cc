@@ -40,7 +40,8 @@ GroupStatus CheckFresh(std::span<const Operation> operations, EngineTime now) {
 }
 
 Scene SceneOf(const Operation& operation, EngineTime now, const PermitAsk* permit = nullptr) {
-  return {operation.limit->params, now, operation.boundaries, operation.bucket, permit};
+  const EngineTime granted_from = operation.limit->strict ? operation.granted_from : EngineTime{};
+  return {operation.limit->params, now, operation.boundaries, operation.bucket, permit, granted_from};
 }
 
 // Whether an ad hoc bucket was written under other parameters than this caller's. These count once a charge is

@@ -38,6 +38,10 @@ struct Limit {
   std::string timezone;  // calendar windows: an IANA name
   bool shadow = false;
   OnFailure on_failure = OnFailure::kLocal;
+  // Permits in a store that may lose what it granted: nothing is granted for a lease after it may have; and a grant
+  // counts only when so many replicas have it.
+  bool strict = false;
+  uint8_t replicas = 0;
   // Given by the service before it publishes the policy: the place of the limit's counters and lasting names.
   uint32_t number = 0;
   Version version = 0;                    // set when the engine registers the limit

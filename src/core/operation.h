@@ -103,6 +103,8 @@ struct Operation {
   bool named = false;  // `name` is set
   Hash128 name;        // the engine's own name of the bucket
   BucketView bucket;
+  // A strict limit's: the store may have lost what it granted, and grants nothing before this instant.
+  EngineTime granted_from;
 
   // Out.
   Verdict verdict;

@@ -5,6 +5,7 @@
 namespace penstock::core {
 
 EngineTime Permits::FitsAt(const Scene& scene, const BucketEdit& edit, int64_t cost) {
+  const EngineTime soonest = Later(scene.now + kBehindOthers, scene.granted_from);
   int64_t excess = edit.state.value - (scene.params.capacity - cost);
   const Holder* holder = nullptr;
   while (excess > 0 && scene.bucket.holders != nullptr) {
@@ -13,8 +14,8 @@ EngineTime Permits::FitsAt(const Scene& scene, const BucketEdit& edit, int64_t c
     holder = next;
     excess -= holder->weight;
   }
-  if (excess > 0) return Later(scene.now + kBehindOthers, edit.state.stamp);
-  return holder == nullptr ? scene.now + kBehindOthers : holder->expires_at;
+  if (excess > 0) return Later(soonest, edit.state.stamp);
+  return holder == nullptr ? soonest : Later(holder->expires_at, scene.granted_from);
 }
 
 bool Permits::Take(const Scene& scene, int64_t cost, BucketEdit& edit, Charge& charge) {
@@ -31,16 +32,17 @@ bool Permits::Take(const Scene& scene, int64_t cost, BucketEdit& edit, Charge& c
 }
 
 bool Permits::Adjust(const Scene& scene, const Charge& charge, int64_t delta, BucketEdit& edit) {
-  const bool expired = ExpiryOf(charge) <= scene.now;
-  if (delta == 0 || expired) return false;
+  if (delta == 0) return false;
+  const Holder* const own = scene.bucket.present ? scene.bucket.own : nullptr;
+  const bool held = own != nullptr && own->expires_at > scene.now;
   if (delta < 0) {
-    const Holder* const own = scene.bucket.present ? scene.bucket.own : nullptr;
-    edit.write = own != nullptr && own->expires_at > scene.now;
-    if (!edit.write) return false;
+    edit.write = held;
+    if (!held) return false;
     edit.permit = PermitChange::kRelease;
     edit.state.value -= own->weight;
     return false;
   }
+  if (held || ExpiryOf(charge) <= scene.now) return false;
   edit.write = true;
   edit.permit = PermitChange::kGrant;
   edit.state.value += delta;

@@ -29,8 +29,9 @@ struct Permits {
   }
 
   static bool Fits(const Scene& scene, const BucketEdit& edit, int64_t cost) {
-    return edit.state.value <= scene.params.capacity - cost &&
-           (cost == 0 || !(scene.bucket.present && scene.bucket.overtakes));
+    if (edit.state.value > scene.params.capacity - cost) return false;
+    return cost == 0 ||
+           (scene.now >= scene.granted_from && !(scene.bucket.present && scene.bucket.overtakes));
   }
   // By expiries alone; an early release may let it pass sooner.
   static EngineTime FitsAt(const Scene& scene, const BucketEdit& edit, int64_t cost);
@@ -49,7 +50,7 @@ struct Permits {
   // Costs below 0 never reach a permit limit.
   static int64_t GiveBack(const Scene&, int64_t, BucketEdit&, Charge&) { return 0; }
   // delta < 0: the permit is given back; delta > 0: it was granted elsewhere, as the charge says, and is counted here
-  // even beyond the capacity.
+  // even beyond the capacity, once, and not where it has expired meanwhile.
   static bool Adjust(const Scene& scene, const Charge& charge, int64_t delta, BucketEdit& edit);
 
   static int64_t FenceOf(const Charge& charge) { return charge.window.us; }

@@ -163,6 +163,27 @@ TEST_F(PermitsTest, NobodyOvertakesAQueueAndAHeavyWaiterIsServedInHisTurn) {
   EXPECT_TRUE(Granted(12));
 }
 
+TEST_F(PermitsTest, WhereTheStoreMayHaveLostGrantsAStrictLimitGrantsNothingUntilTheyMustHaveEnded) {
+  const auto ask = [&](uint64_t id) {
+    const PermitAsk permit{.id = {id, id}};
+    Operation operation;
+    operation.limit = &limit_;
+    operation.cost = 1;
+    operation.granted_from = kStart + kLease;
+    operation.bucket = book_.View(limit_.params, permit.id, now_);
+    EXPECT_EQ(DecideGroup({&operation, 1}, {.permit = &permit}, now_), GroupStatus::kDecided);
+    book_.Apply(operation.edit, operation.charge, permit);
+    return operation.verdict;
+  };
+  EXPECT_EQ(ask(1).outcome, Outcome::kAllowed) << "not strict";
+  limit_.strict = true;
+  now_ = kStart + Seconds(1);
+  EXPECT_EQ(ask(2).outcome, Outcome::kDenied);
+  EXPECT_EQ(ask(2).retry_after, kLease - Seconds(1));
+  now_ = kStart + kLease;
+  EXPECT_EQ(ask(2).outcome, Outcome::kAllowed);
+}
+
 // C69, and section 5: the rate's refusal ends the wait.
 TEST_F(PermitsTest, WithARateBothAreTakenOrNeitherAndOnlyPermitsQueue) {
   testing::TestLimit rate({.count = 1, .period = Seconds(60)});

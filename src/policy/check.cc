@@ -10,6 +10,7 @@ namespace {
 constexpr size_t kMaxNameBytes = 64;
 constexpr Micros kMinLease = Millis(100);
 constexpr Micros kMaxLease = Millis(kMaxLeaseMs);
+constexpr int64_t kMaxReplicas = 5;
 
 // Reports under a line of its own where it is known, else under the whole's.
 class Checker {
@@ -70,6 +71,8 @@ bool CheckPermits(const LimitDefinition& limit, const BuildOptions& options, Che
   }
   const Micros lease = limit.lease.value_or(Seconds(30));
   if (lease < kMinLease || lease > kMaxLease) return check.Fail(at.lease, "lease is 100ms to 24h");
+  if (limit.replicas < 0 || limit.replicas > kMaxReplicas)
+    return check.Fail(at.replicas, "replicas is 0 to 5");
   if (options.permits) return true;
   return check.Fail(at.permits,
                     "the limit " + Quoted(limit.name) + " counts permits, which this engine cannot hold yet");
@@ -78,6 +81,8 @@ bool CheckPermits(const LimitDefinition& limit, const BuildOptions& options, Che
 bool CheckRate(const LimitDefinition& limit, Checker& check) {
   const LimitLines& at = limit.lines;
   if (limit.lease) return check.Fail(at.lease, "lease goes with permits");
+  if (limit.strict) return check.Fail(at.strict, "strict goes with permits");
+  if (limit.replicas != 0) return check.Fail(at.replicas, "replicas goes with permits");
   if (limit.algorithm == core::Algorithm::kPermits)
     return check.Fail(0, "a limit with permits needs permits");
   const bool calendar = core::IsCalendar(limit.window);

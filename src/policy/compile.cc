@@ -183,7 +183,11 @@ void Compiler::CompileLimit(const LimitDefinition& limit, Work& work) {
   made.params = *params;
   if (core::IsCalendar(limit.window)) made.timezone = limit.timezone.empty() ? "UTC" : limit.timezone;
   made.shadow = limit.shadow;
-  made.on_failure = limit.on_failure.value_or(definition_.on_failure);
+  made.strict = limit.strict;
+  made.replicas = static_cast<uint8_t>(limit.replicas);
+  // Shares of a limit that must not be passed would pass it, together with what is held in the store.
+  const core::OnFailure otherwise = limit.strict ? core::OnFailure::kDeny : definition_.on_failure;
+  made.on_failure = limit.on_failure.value_or(otherwise);
 
   const auto conditions = CompileMatch(limit.match, work);
   std::vector<KeySlot> keys;
@@ -235,6 +239,8 @@ const RuleSet& Compiler::CompileOverrides(const LimitDefinition& limit, const co
     made.timezone = base.timezone;
     made.shadow = base.shadow;
     made.on_failure = base.on_failure;
+    made.strict = base.strict;
+    made.replicas = base.replicas;
     set.Add(&made, nullptr, compiled, {});
   }
   set.Build();

@@ -62,7 +62,8 @@ struct OverrideDefinition {
 
 // Where a limit's parts stand; 0 = where the limit stands.
 struct LimitLines {
-  int name = 0, key = 0, rate = 0, burst = 0, permits = 0, lease = 0, window = 0, timezone = 0;
+  int name = 0, key = 0, rate = 0, burst = 0, permits = 0, lease = 0, window = 0, timezone = 0, strict = 0,
+      replicas = 0;
 };
 
 struct LimitDefinition {
@@ -73,6 +74,8 @@ struct LimitDefinition {
   std::optional<int64_t> burst;
   std::optional<int64_t> permits;
   std::optional<Micros> lease;
+  bool strict = false;                                        // permits only
+  int64_t replicas = 0;                                       // permits only
   core::Algorithm algorithm = core::Algorithm::kTokenBucket;  // kPermits follows from permits
   core::WindowKind window = core::WindowKind::kEpoch;
   std::string timezone;  // empty = UTC

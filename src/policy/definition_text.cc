@@ -173,6 +173,8 @@ std::string DefinitionText(const LimitDefinition& limit) {
     AppendWindow(object, limit);
     if (limit.permits) object.Number("permits", *limit.permits);
     if (limit.lease) object.Text("lease", FormatDuration(*limit.lease));
+    if (limit.strict) object.Name("strict") += "true";
+    if (limit.replicas != 0) object.Number("replicas", limit.replicas);
     if (limit.unit != "requests") object.Text("unit", limit.unit);
     if (limit.shadow) object.Name("shadow") += "true";
     if (limit.on_failure) object.Text("on_failure", ToString(*limit.on_failure));

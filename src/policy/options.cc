@@ -61,6 +61,8 @@ constexpr auto kOptions = std::to_array<Option>({
     {kLimit, "from", T::kChoice, "epoch", "", "fixed_window: where windows begin", 0, 0, "epoch|first_request"},
     {kLimit, "permits", T::kCount, "", "permits", "how many may be held at once, instead of a rate", 1, kMaxCost},
     {kLimit, "lease", T::kDuration, "30s", "", "permits: how long one is held without renewal", 100 * kMs, 24 * kHour},
+    {kLimit, "strict", T::kFlag, "false", "", "permits: after a failover or a loss of the store's data grant nothing for one lease, so that never more than permits are held"},
+    {kLimit, "replicas", T::kCount, "0", "", "permits: a grant counts only when so many replicas have it", 0, 5},
     {kLimit, "unit", T::kName, "requests", "", "what is counted; a request that names no cost in it is not limited"},
     {kLimit, "shadow", T::kFlag, "false", "", "count what would be denied, but deny nothing"},
     {kLimit, "on_failure", T::kChoice, "", "", "when the engine cannot be asked; default: the engine's on_failure", 0, 0, "allow|deny|local"},

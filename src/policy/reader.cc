@@ -221,6 +221,8 @@ LimitDefinition NativeReader::ReadLimit(const YamlValue& value, std::string_view
   limit.burst = options.Count("burst");
   limit.permits = options.Count("permits");
   if (options.Has("lease")) limit.lease = options.Duration("lease");
+  limit.strict = options.Flag("strict").value_or(false);
+  limit.replicas = options.Count("replicas").value_or(0);
   ReadWindow(options, limit);
   limit.unit = options.Text("unit").value_or("requests");
   limit.shadow = options.Flag("shadow").value_or(false);
@@ -229,9 +231,10 @@ LimitDefinition NativeReader::ReadLimit(const YamlValue& value, std::string_view
     for (const YamlValue& child : ReadList(*overrides, "overrides"))
       limit.overrides.push_back(ReadOverride(child));
   }
-  limit.lines = {options.Line("name"),     options.Line("key"),     options.Line("rate"),
-                 options.Line("burst"),    options.Line("permits"), options.Line("lease"),
-                 options.Line("calendar"), options.Line("timezone")};
+  limit.lines = {options.Line("name"),     options.Line("key"),      options.Line("rate"),
+                 options.Line("burst"),    options.Line("permits"),  options.Line("lease"),
+                 options.Line("calendar"), options.Line("timezone"), options.Line("strict"),
+                 options.Line("replicas")};
   if (reporter_.diagnostics.total() != errors_before) limit.broken = true;
   return limit;
 }

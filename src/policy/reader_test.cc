@@ -212,6 +212,9 @@ TEST(Reader, PermitsAreReadCheckedAndRefused) {
   EXPECT_EQ(FullErrors("name: a, permits: 5,\nlease: 99ms"), "3: lease is 100ms to 1d, not 99ms\n");
   EXPECT_EQ(FullErrors("name: a, permits: 5,\nlease: 25h"), "3: lease is 100ms to 1d, not 25h\n");
   EXPECT_EQ(FullErrors("name: a, permits: 5,\nburst: 5"), "3: burst goes with a rate, not with permits\n");
+  EXPECT_EQ(FullErrors("name: a, permits: 5,\nreplicas: 6"), "3: replicas is 0 to 5, not 6\n");
+  EXPECT_EQ(FullErrors("name: a, rate: 1/s,\nstrict: true"), "3: strict goes with permits\n");
+  EXPECT_EQ(FullErrors("name: a, rate: 1/s,\nreplicas: 1"), "3: replicas goes with permits\n");
   BuildOptions options;
   options.permits = true;
   Diagnostics diagnostics;
@@ -222,6 +225,12 @@ TEST(Reader, PermitsAreReadCheckedAndRefused) {
   EXPECT_EQ(policy->limits()[0]->params.algorithm, core::Algorithm::kPermits);
   EXPECT_EQ(policy->limits()[0]->params.period, Seconds(30));
   EXPECT_EQ(policy->limits()[1]->params.capacity, 7);
+  const auto strict = ReadPolicy("domains: {d: {limits: [{name: a, permits: 5, strict: true, replicas: 1}]}}",
+                                 "p.yaml", options, diagnostics);
+  ASSERT_NE(strict, nullptr) << diagnostics.Text();
+  EXPECT_TRUE(strict->limits()[0]->strict);
+  EXPECT_EQ(strict->limits()[0]->replicas, 1);
+  EXPECT_EQ(strict->limits()[0]->on_failure, core::OnFailure::kDeny);
 }
 
 TEST(Reader, WhatTheEngineCannotHoldIsRefusedWithItsLine) {

@@ -239,6 +239,8 @@ constexpr auto kSample = std::to_array<SampleLine>({
     {8, true, kLimit, "key", "[user]"},
     {8, true, kLimit, "permits", "5"},
     {8, true, kLimit, "lease", "30s"},
+    {8, true, kLimit, "strict", "false"},
+    {8, true, kLimit, "replicas", "0"},
     {8, true, kLimit, "overrides", ""},
     {10, true, kOverride, "match", "{user: batch}", true},
     {12, true, kOverride, "permits", "50"},
