@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""./dev bench [embedded|resp|http|match|redis|faults|all] [--rounds N] [--seconds S] [--case TEXT]
+"""./dev bench [embedded|resp|http|match|redis|permits|faults|all] [--rounds N] [--seconds S] [--case TEXT]
 
 Each figure beside its reference, both from this run on this machine: medians of the rounds, which alternate between the
 two, and for servers the CPU that the server process spent a call (/proc/PID/stat), which other load on the machine
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import faults
+import permits
 import store
 from servers import Series, binary, compare, redis_benchmark, start_nginx, start_penstock, start_redis
 
@@ -104,7 +105,7 @@ def run_binary(name, *arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", default="all", choices=["all", "embedded", "resp", "http", "match", "redis", "faults"])
+    parser.add_argument("what", nargs="?", default="all", choices=["all", "embedded", "resp", "http", "match", "redis", "permits", "faults"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3, help="about the length of one load of a server")
     parser.add_argument("--case", default="", help="of faults: those alone whose name has this text")
@@ -120,6 +121,8 @@ def main():
         run_binary("match_bench")
     if options.what in ("all", "redis"):
         store.bench_redis(options.rounds, options.seconds)
+    if options.what in ("all", "permits"):
+        permits.bench_permits(options.rounds, options.seconds)
     if options.what in ("all", "faults") and not faults.bench_faults(options.case):
         sys.exit("a fault went out of its bounds, or the machine was too busy to tell")
 

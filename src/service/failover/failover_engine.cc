@@ -16,6 +16,7 @@ FailoverSession::FailoverSession(FailoverNode& node, std::unique_ptr<engine::Eng
       remote_(std::move(remote)),
       local_(std::move(local)),
       stand_in_(node, *remote_, *local_),
+      permits_(node, *remote_, *local_),
       reconciler_(node, *remote_, *local_, timer, clock) {}
 
 FailoverSession::~FailoverSession() { Close(); }
@@ -71,8 +72,7 @@ void FailoverSession::Note(engine::Batch& batch, const engine::Group& group) {
   for (const core::Operation& operation : batch.operations(group)) {
     const core::Limit& limit = *operation.limit;
     if (limit.on_failure != core::OnFailure::kLocal || limit.params.kind != core::RateKind::kFinite ||
-        limit.params.algorithm == core::Algorithm::kPermits || operation.skipped ||
-        operation.verdict.outcome == Outcome::kUnavailable) {
+        operation.skipped || operation.verdict.outcome == Outcome::kUnavailable) {
       continue;
     }
     node_.seen.Note(node_.NameOf(node_.IdentityOf(limit), operation.key), UseOf(operation, group.result.now));

@@ -17,6 +17,7 @@
 #include "engine/fleet.h"
 #include "engine/memory/memory_engine.h"
 #include "service/failover/node.h"
+#include "service/failover/permit_relay.h"
 #include "service/failover/reconciler.h"
 #include "service/failover/stand_in.h"
 
@@ -55,6 +56,11 @@ class FailoverSession final : public engine::EngineSession {
   ~FailoverSession() override;
 
   void Decide(engine::Batch& batch, SteadyTime deadline, engine::Sink& sink) noexcept override;
+  void CallPermits(std::span<engine::PermitCall> calls, SteadyTime deadline,
+                   engine::PermitSink& sink) noexcept override {
+    permits_.Call(calls, deadline, sink);
+  }
+  void SetWaker(engine::PermitWaker* waker) noexcept override { remote_->SetWaker(waker); }
   void Expect(core::Operation& operation) noexcept override { remote_->Expect(operation); }
   void Close() noexcept override;
   EngineTime EstimateNow() const override { return remote_->EstimateNow(); }
@@ -87,6 +93,7 @@ class FailoverSession final : public engine::EngineSession {
   const std::unique_ptr<engine::EngineSession> remote_;
   const std::unique_ptr<engine::EngineSession> local_;
   StandIn stand_in_;
+  PermitRelay permits_;
   Reconciler reconciler_;
   std::vector<std::unique_ptr<Relay>> relays_;
   std::vector<Relay*> idle_;

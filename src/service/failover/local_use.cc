@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/permits.h"
 #include "core/ticks.h"
 #include "core/token_bucket.h"
 #include "penstock/request.h"
@@ -69,6 +70,9 @@ Adjustments SeedOf(const core::LimitParams& share, const SeenUse& seen, uint32_t
       plan.Add({.at = seen.stamp}, Cost(CeilPart(seen.used, nodes)));
       break;
     case core::Algorithm::kPermits:
+      // One holder for all that were seen, until the last of them must have gone. It is nobody's: its id is not random.
+      plan.Add({.at = now, .window = now, .debt_before = seen.stamp.us}, Cost(CeilPart(seen.used, nodes)),
+               {.id = {0, static_cast<uint64_t>(now.us)}});
       break;
   }
   return plan;
@@ -146,6 +150,15 @@ Adjustments LocalUse::Owed(const core::LimitParams& share, const core::BucketSta
       }
       break;
     case core::Algorithm::kPermits:
+      std::erase_if(permits_, [now](const LocalPermit& permit) {
+        return core::Permits::ExpiryOf(permit.charge) <= now;
+      });
+      for (const LocalPermit& permit : permits_) {
+        if (owed.count == owed.items.size()) break;
+        core::Charge charge = permit.charge;
+        charge.cost = 0;
+        owed.Add(charge, permit.charge.cost, {.id = permit.id, .holder = permit.holder});
+      }
       break;
   }
   return owed;
@@ -183,7 +196,26 @@ void LocalUse::Told(const core::LimitParams& share, const core::BucketState& sta
       std::erase_if(runs_, [](const core::LogRun& run) { return run.weight == 0; });
       break;
     case core::Algorithm::kPermits:
+      ForgetPermit(told.permit.id);
       break;
+  }
+}
+
+void LocalUse::NotePermit(const core::PermitAsk& ask, const core::Charge& charge) {
+  permits_.push_back({ask.id, charge, std::string(ask.holder)});
+}
+
+bool LocalUse::OwesPermit(const Hash128& id) const {
+  return std::any_of(permits_.begin(), permits_.end(), [&](const LocalPermit& p) { return p.id == id; });
+}
+
+void LocalUse::ForgetPermit(const Hash128& id) {
+  std::erase_if(permits_, [&](const LocalPermit& permit) { return permit.id == id; });
+}
+
+void LocalUse::RenewPermit(const Hash128& id, EngineTime expires_at) {
+  for (LocalPermit& permit : permits_) {
+    if (permit.id == id) permit.charge.debt_before = expires_at.us;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/operation.h"
@@ -18,6 +19,7 @@ namespace penstock::service {
 struct Adjustment {
   core::Charge charge;
   int64_t cost = 0;
+  core::PermitAsk permit{};  // permits: whose; views what LocalUse keeps
 };
 
 // At most two, in their order.
@@ -25,7 +27,9 @@ struct Adjustments {
   std::array<Adjustment, 2> items;
   size_t count = 0;
 
-  void Add(const core::Charge& charge, int64_t cost) { items[count++] = {charge, cost}; }
+  void Add(const core::Charge& charge, int64_t cost, const core::PermitAsk& permit = {}) {
+    items[count++] = {charge, cost, permit};
+  }
   std::span<const Adjustment> all() const { return {items.data(), count}; }
 };
 
@@ -47,6 +51,11 @@ class LocalUse {
   void Change(const core::LimitParams& share, EngineTime now);
   // A local decision was taken. Needed for logs, whose runs nobody can read later.
   void Note(const core::LimitParams& share, const core::Charge& charge);
+  // A permit was granted locally, as the charge says; it is owed until it is told, given back or expired.
+  void NotePermit(const core::PermitAsk& ask, const core::Charge& charge);
+  bool OwesPermit(const Hash128& id) const;
+  void ForgetPermit(const Hash128& id);
+  void RenewPermit(const Hash128& id, EngineTime expires_at);
   // What the engine does not know yet, given the bucket's state now. At most two adjustments, the oldest first; for a
   // log more may follow once these are known.
   Adjustments Owed(const core::LimitParams& share, const core::BucketState& state, EngineTime now);
@@ -54,11 +63,18 @@ class LocalUse {
   void Told(const core::LimitParams& share, const core::BucketState& state, const Adjustment& told);
 
  private:
+  struct LocalPermit {
+    Hash128 id;
+    core::Charge charge;
+    std::string holder;
+  };
+
   void Forget(EngineTime before);
 
-  core::LimitParams params_;        // of known_
-  core::BucketState known_;         // the local bucket as it would be had it only what the engine knows
-  std::vector<core::LogRun> runs_;  // a log: what the engine does not know, by instant
+  core::LimitParams params_;          // of known_
+  core::BucketState known_;           // the local bucket as it would be had it only what the engine knows
+  std::vector<core::LogRun> runs_;    // a log: what the engine does not know, by instant
+  std::vector<LocalPermit> permits_;  // likewise, by grant
 };
 
 }  // namespace penstock::service

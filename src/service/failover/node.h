@@ -16,6 +16,7 @@
 #include "penstock/decision.h"
 #include "service/failover/engine_clock.h"
 #include "service/failover/local_books.h"
+#include "service/failover/local_permits.h"
 #include "service/failover/seen_table.h"
 
 namespace penstock::service {
@@ -77,6 +78,7 @@ class FailoverNode {
   const FailoverOptions options;
   SeenTable seen;
   LocalBooks books;
+  LocalPermits permits;
   struct {
     std::atomic<uint64_t> local_decisions{0};
     std::atomic<uint64_t> without_share{0};

@@ -33,13 +33,12 @@ SeenUse UseOf(const core::Operation& operation, EngineTime now) {
     case core::Algorithm::kTokenBucket:
       return {now, TokensOf(params, verdict, now), 0};
     case core::Algorithm::kFixedWindow:
+    case core::Algorithm::kPermits:
       return {now + verdict.reset_after, params.capacity - verdict.remaining, 0};
     case core::Algorithm::kSlidingLog:
       return {now + verdict.reset_after - params.period, params.capacity - verdict.remaining, 0};
     case core::Algorithm::kSlidingWindow:
       return {operation.edit.state.stamp, operation.edit.state.value, operation.edit.state.before};
-    case core::Algorithm::kPermits:
-      break;
   }
   return {};
 }

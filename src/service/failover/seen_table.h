@@ -20,7 +20,8 @@ namespace penstock::service {
 
 // The use of a bucket in whole units of cost, a begun one counted whole, so that it does not depend on parameters.
 struct SeenUse {
-  EngineTime stamp;    // token bucket: `used` is true at it; else as core::BucketState has it
+  EngineTime
+      stamp;  // token bucket: `used` is true at it; else as core::BucketState has it (permits: latest expiry)
   int64_t used = 0;    // a log: all of it as if spent at the newest instant
   int64_t before = 0;  // sliding window: in the window before
 

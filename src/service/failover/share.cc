@@ -6,7 +6,6 @@ namespace penstock::service {
 
 std::optional<core::LimitParams> ShareOf(const core::LimitParams& params, const engine::Fleet& fleet) {
   if (params.kind != core::RateKind::kFinite || fleet.nodes == 1) return params;
-  if (params.algorithm == core::Algorithm::kPermits) return std::nullopt;
   const int64_t nodes = fleet.nodes;
   const bool one_more = fleet.index && *fleet.index < params.capacity % nodes;
   const int64_t part = params.capacity / nodes + (one_more ? 1 : 0);

@@ -9,7 +9,7 @@
 
 namespace penstock::service {
 
-// Of n nodes each has the rate C per n*P, exactly, and of a burst or of a window's count floor(B/n), the first B mod n
+// Of n nodes each has the rate C per n*P, exactly, and of a burst, of permits or of a window's count floor(B/n), the first B mod n
 // nodes one more (a node without an index none). Nothing where that is 0 or cannot be held exactly. A limit without a
 // number is its own share.
 //

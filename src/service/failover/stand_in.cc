@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
+
+#include "core/permits.h"
+#include "engine/permit_id.h"
 
 namespace penstock::service {
 namespace {
@@ -11,6 +15,8 @@ constexpr SteadyTime kNoDeadline{std::numeric_limits<int64_t>::max()};
 bool IsFinite(const core::Limit& limit) { return limit.params.kind == core::RateKind::kFinite; }
 
 bool IsLog(const core::Limit& limit) { return limit.params.algorithm == core::Algorithm::kSlidingLog; }
+
+bool IsPermits(const core::Limit& limit) { return limit.params.algorithm == core::Algorithm::kPermits; }
 
 core::Operation& AddAdjustment(engine::Batch& batch, const core::Limit& limit,
                                std::span<const std::string_view> key,
@@ -22,10 +28,17 @@ core::Operation& AddAdjustment(engine::Batch& batch, const core::Limit& limit,
   operation.cost = adjustment.cost;
   operation.charge = adjustment.charge;
   operation.boundaries = boundaries;
+  if (IsPermits(limit)) group.options.permit = CopyAsk(adjustment.permit, batch);
   return operation;
 }
 
 }  // namespace
+
+const core::PermitAsk* CopyAsk(const core::PermitAsk& ask, engine::Batch& batch) {
+  auto* const copy = new (batch.Allocate(sizeof(core::PermitAsk))) core::PermitAsk(ask);
+  copy->holder = batch.Copy(ask.holder);
+  return copy;
+}
 
 LocalView LookAtLocal(engine::EngineSession& local, const core::Limit& share,
                       std::span<const std::string_view> key, const core::WindowBoundaries* boundaries,
@@ -61,6 +74,7 @@ bool StandIn::Decide(engine::Batch& batch, engine::Group& group) {
       const bool charged = refusal_.state == engine::GroupState::kDecided && !refusal_.replayed;
       const auto told = mine_.operations();
       for (size_t i = 0; i < chosen_.size(); ++i) Close(chosen_[i], told[i], charged, mode);
+      if (charged) KeepPermit();
     }
     decided = Finish(group);
     chosen_.clear();  // lets the shares go
@@ -76,6 +90,12 @@ void StandIn::Choose(engine::Batch& batch, engine::Group& group, const engine::F
   engine::Group& mine = mine_.AddGroup();
   mine.mode = group.mode;
   mine.options = group.options;
+  core::PermitAsk ask;
+  if (group.options.permit != nullptr) {
+    ask = *group.options.permit;
+    ask.queue_for = {};  // who waits, waits for the engine: now on_failure answers
+    mine.options.permit = CopyAsk(ask, mine_);
+  }
   mine.domain = group.domain;
   mine.request_id = group.request_id;
   mine.fingerprint = group.fingerprint;
@@ -179,10 +199,31 @@ void StandIn::Close(const Chosen& chosen, const core::Operation& decided, bool c
   LocalBucket& bucket = *shard.Find(chosen.name);
   --bucket.pins;
   const core::Limit& share = chosen.share->limit;
-  if (!charged || !IsLog(share)) return;
+  if (!charged) return;
+  if (IsPermits(share) && mode == engine::Mode::kCheck && decided.charge.cost > 0) {
+    bucket.use.NotePermit(*mine_.groups()[0].options.permit, decided.charge);
+  }
+  if (!IsLog(share)) return;
   core::Charge charge = decided.charge;
   if (mode == engine::Mode::kSettle) charge.cost = decided.edit.state.value - chosen.before;
   bucket.use.Note(share.params, charge);
+}
+
+// What was granted here is released and renewed here too, until the engine has been told of it.
+void StandIn::KeepPermit() {
+  const engine::PermitId granted = engine::GrantedPermit(mine_.operations(), refusal_);
+  if (granted.size == 0) return;
+  LocalPermit permit{.weight = granted.weight};
+  const auto told = mine_.operations();
+  for (size_t i = 0; i < chosen_.size() && permit.size < engine::kMaxPermitBuckets; ++i) {
+    if (!IsPermits(chosen_[i].share->limit) || told[i].charge.cost <= 0) continue;
+    const int64_t fence = core::Permits::FenceOf(told[i].charge);
+    permit.places[permit.size++] = {
+        chosen_[i].name, {told[i].name, fence}, {chosen_[i].operation->name, fence}};
+    permit.known_until = std::max(
+        permit.known_until, core::Permits::ExpiryOf(told[i].charge) + chosen_[i].share->limit.params.period);
+  }
+  node_.permits.Add(granted.id, permit, refusal_.now);
 }
 
 void StandIn::Tell(engine::Group& group) {

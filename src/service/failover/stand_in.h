@@ -28,6 +28,9 @@ LocalView LookAtLocal(engine::EngineSession& local, const core::Limit& share,
                       std::span<const std::string_view> key, const core::WindowBoundaries* boundaries,
                       engine::Batch& scratch);
 
+// The ask and what it views, in the batch.
+const core::PermitAsk* CopyAsk(const core::PermitAsk& ask, engine::Batch& batch);
+
 // For those who look at the groups once Decide has returned.
 struct NoSink final : engine::Sink {
   void Decided(engine::Batch&, engine::Group&) noexcept override {}
@@ -55,6 +58,7 @@ class StandIn {
   bool Open(const engine::Batch& batch, Chosen& chosen);
   bool Seed(const Chosen& chosen, LocalBucket& bucket);
   void Close(const Chosen& chosen, const core::Operation& decided, bool charged, engine::Mode mode);
+  void KeepPermit();
   // Copies what the local engine said into the request's own operations.
   void Tell(engine::Group& group);
   bool Finish(engine::Group& group);

@@ -42,6 +42,16 @@ class SwitchedSession final : public engine::EngineSession, private engine::Sink
       sink.Decided(batch, group);
     }
   }
+  void CallPermits(std::span<engine::PermitCall> calls, SteadyTime deadline,
+                   engine::PermitSink& sink) noexcept override {
+    if (line_ == Line::kUp) return engine_->CallPermits(calls, deadline, sink);
+    for (engine::PermitCall& call : calls) {
+      call.fate = core::PermitFate::kUnavailable;
+      call.reason = Reason::kEngineDown;
+      sink.Called(call);
+    }
+  }
+  void Expect(core::Operation& operation) noexcept override { engine_->Expect(operation); }
   EngineTime EstimateNow() const override { return engine_->EstimateNow(); }
   engine::LimitRegistry& registry() override { return engine_->registry(); }
   Result<void> Bind(std::span<core::Limit* const> limits) override { return engine_->Bind(limits); }
@@ -62,7 +72,7 @@ class SwitchedEngine final : public engine::Engine {
     return std::make_unique<SwitchedSession>(engine_.OpenSession(), line_);
   }
   Result<void> CanHold(const core::LimitParams& params) const override { return engine_.CanHold(params); }
-  bool CanHoldPermits() const override { return false; }
+  bool CanHoldPermits() const override { return engine_.CanHoldPermits(); }
   bool ready() const override { return true; }
   engine::EngineStats stats() const override { return engine_.stats(); }
 
