@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 POLICY = "deploy/policy.yaml"
 USERS = "deploy/redis/users.acl"
 SERVICE = "examples/service/service.py"
-HTTP, RESP, SERVICE_PORT, REDIS_PORT = 8080, 6380, 9000, 6379
+SEMAPHORE = "examples/semaphore"
+HTTP, RESP, SERVICE_PORT, SEMAPHORE_PORT, REDIS_PORT = 8080, 6380, 9000, 9001, 6379
 MOST_NODES = 16
 PATIENCE_S = 30
 STOP_S = 15  # a node answers what was asked for up to 5 s
@@ -113,7 +114,7 @@ class Fleet:
         self.penstock, self.folder, self.count = penstock, folder, count
         self.policy, self.budget = (self.patient_policy(), {"BUDGET_MS": "20000"}) if patient else (ROOT / POLICY, {})
         self.user, self.password = penstock_user()
-        self.redis = self.service = None
+        self.redis = self.service = self.semaphore = None
         self.nodes = []
 
     def patient_policy(self):
@@ -133,6 +134,9 @@ class Fleet:
         for node in self.nodes:
             wait_for(lambda node=node: get(node, "/readyz")[0] == 200, f"{node.name} ready", self.processes)
         self.service = on_a_free_port(self.start_service, SERVICE_PORT, 0)
+        program = self.build_semaphore()
+        if program is not None:
+            self.semaphore = on_a_free_port(lambda port: self.start_semaphore(program, port), SEMAPHORE_PORT, 0)
 
     def start_redis(self, port):
         program = shutil.which("redis-server")
@@ -162,9 +166,27 @@ class Fleet:
             **os.environ, **self.budget, "LISTEN": f"127.0.0.1:{port}",
             "PENSTOCK_NODES": ",".join(f"http://{node.ready['http']}" for node in self.nodes)})
 
+    def build_semaphore(self):
+        """The Go example; None, and a word of it, where there is no Go."""
+        if shutil.which("go") is None:
+            print(f"there is no Go here, so {SEMAPHORE} is left out", file=sys.stderr, flush=True)
+            return None
+        program = self.folder / "semaphore"
+        built = subprocess.run(["go", "build", "-o", program, "."], cwd=ROOT / SEMAPHORE, text=True, check=False, env={
+            **os.environ, "GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "local", "GOWORK": "off", "CGO_ENABLED": "0"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if built.returncode != 0:
+            raise Failed(f"{SEMAPHORE} does not build:\n{built.stdout}")
+        return program
+
+    def start_semaphore(self, program, port):
+        return Process("pictures", [program], self.folder, env={
+            **os.environ, "LISTEN": f"127.0.0.1:{port}", "PENSTOCK_URL": f"http://{self.nodes[-1].ready['http']}"})
+
     @property
     def processes(self):
-        return [process for process in (self.redis, *self.nodes, self.service) if process is not None]
+        started = (self.redis, *self.nodes, self.service, self.semaphore)
+        return [process for process in started if process is not None]
 
     def stop(self):
         """Who asks before who is asked. What did not stop well, as words."""
@@ -184,6 +206,8 @@ class Fleet:
         rows = [("redis", f"127.0.0.1:{self.redis_port}", self.redis)]
         rows += [(node.name, f"http {node.ready['http']}  resp {node.ready['resp']}", node) for node in self.nodes]
         rows.append(("service", f"http {self.service.ready['http']}", self.service))
+        if self.semaphore is not None:
+            rows.append(("pictures", f"http {self.semaphore.ready['http']}", self.semaphore))
         for name, where, process in rows:
             yield f"{name:8} {where:42} {shown(process.log)}"
 
@@ -245,10 +269,20 @@ Spend one of user 42's ten reports an hour on {first.name}, and see on {last.nam
   {check_line(last, LOOK)}
 The service asks them before it works:
   curl -si 'http://{fleet.service.ready['http']}/report?user=42'
-Freeze Redis and ask again: nobody waits longer than 20 ms, the answer says "degraded":true. Then let it go on:
+{semaphore_lines(fleet)}Freeze Redis and ask again: nobody waits longer than 20 ms, the answer says "degraded":true. Then let it go on:
   kill -STOP {pid}
   kill -CONT {pid}
 Ctrl-C stops all.""", flush=True)
+
+
+def semaphore_lines(fleet):
+    if fleet.semaphore is None:
+        return ""
+    place = fleet.semaphore.ready["http"]
+    return f"""Call a third party five times at once, of which two go at a time, and look who holds meanwhile:
+  for i in 1 2 3 4 5; do curl -s 'http://{place}/picture?of='$i & done; sleep 0.1
+  {fleet.penstock} holders --key third-party:pictures --server http://{fleet.nodes[0].ready["http"]}
+"""
 
 
 class Check:
@@ -338,8 +372,9 @@ def watch(fleet):
         if redis_ran and not fleet.redis.running:
             redis_ran = False
             print("redis has ended; the nodes go on without it", flush=True)
-        for process in (*fleet.nodes, fleet.service):
-            process.must_run()
+        for process in fleet.processes:
+            if process is not fleet.redis:
+                process.must_run()
 
 
 def run(arguments):

@@ -1,0 +1,3 @@
+module penstock/examples/semaphore
+
+go 1.18
