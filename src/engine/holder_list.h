@@ -23,11 +23,13 @@ struct HolderList {
   };
 
   // In.
-  std::string only;  // holders of this name; empty = all
+  std::string only;        // holders of this name; empty = all
+  bool sums_only = false;  // no entries, but `held`; where the sum is wrong it is set right
 
   // Out.
-  Hash128 bucket;  // the engine's name: with an entry, what makes a PermitId
-  int64_t in_use = 0;
+  Hash128 bucket;      // the engine's name: with an entry, what makes a PermitId
+  int64_t in_use = 0;  // by the sum that the engine keeps
+  int64_t held = 0;    // sums_only: by the set of holders
   int64_t waiting = 0;
   std::vector<Entry> entries;  // unexpired, in order of expiry
   bool more = false;           // there are more than kMaxEntries

@@ -104,6 +104,7 @@ void MemorySession::ListHolders(const Work& work) {
   HolderList& list = work.group.listing == nullptr ? ignored : *work.group.listing;
   HolderList fresh;
   fresh.only = std::move(list.only);
+  fresh.sums_only = list.sums_only;
   list = std::move(fresh);
   for (core::Operation& operation : work.operations) {
     Shard& shard = table_.ShardFor(operation);
@@ -120,6 +121,10 @@ void MemorySession::ListHolders(const Work& work) {
     operation.verdict.remaining = std::max<int64_t>(capacity - list.in_use, 0);
     const core::HolderOrder& order = record->order();
     for (const core::Holder* at = order.Next(nullptr); at != nullptr; at = order.Next(at)) {
+      if (list.sums_only) {
+        list.held += at->weight;
+        continue;
+      }
       const std::string_view name = HolderRecord::NameOf(*at);
       if (!list.only.empty() && name != list.only) continue;
       if (list.entries.size() == HolderList::kMaxEntries) {
