@@ -107,12 +107,15 @@ PermitText ToText(const PermitId& permit) {
   return Encode({bytes.data(), static_cast<size_t>(out - bytes.data())});
 }
 
+bool Holds(const core::Operation& operation) {
+  return operation.limit->params.algorithm == core::Algorithm::kPermits && !operation.skipped &&
+         operation.verdict.outcome == Outcome::kAllowed && operation.charge.cost > 0;
+}
+
 PermitId GrantedPermit(std::span<const core::Operation> operations, const GroupResult& result) {
   PermitId permit{.id = result.permit_id};
   for (const core::Operation& operation : operations) {
-    const bool holds = operation.limit->params.algorithm == core::Algorithm::kPermits && !operation.skipped &&
-                       operation.verdict.outcome == Outcome::kAllowed && operation.charge.cost > 0;
-    if (!holds || permit.size == kMaxPermitBuckets) continue;
+    if (!Holds(operation) || permit.size == kMaxPermitBuckets) continue;
     permit.weight = static_cast<uint32_t>(operation.charge.cost);
     permit.local = result.degraded;
     permit.places[permit.size++] = {operation.name, core::Permits::FenceOf(operation.charge)};

@@ -26,6 +26,9 @@ std::optional<PermitId> ParsePermitId(std::string_view text);
 
 PermitText ToText(const PermitId& permit);
 
+// Whether a permit limit of a decided group holds the permit that the group was granted.
+bool Holds(const core::Operation& operation);
+
 // The permit that a decided group was granted; size 0: none. It has the bucket of every operation that holds.
 PermitId GrantedPermit(std::span<const core::Operation> operations, const GroupResult& result);
 

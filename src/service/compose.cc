@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "core/group.h"
+#include "core/permits.h"
+#include "engine/permit_id.h"
 
 namespace penstock::service {
 namespace {
@@ -42,6 +44,8 @@ void Fill(const core::Operation& operation, const LimitInfo& info, bool asked, b
   out.unit = info.unit;
   out.window = info.window;
   out.shadow = limit.shadow;
+  out.fence = 0;
+  out.expires_in = microseconds(0);
   if (!asked || verdict.outcome == Outcome::kUnavailable) [[unlikely]] {
     out.limit = Capacity(limit.params);
     out.remaining = out.limit == kUnlimited ? kUnlimited : 0;
@@ -86,6 +90,30 @@ void AddTaken(const LimitDecision& limit, std::vector<TakenUnit>& taken) {
   taken.push_back({limit.unit, limit.taken});
 }
 
+// One permit over all limits that granted: what is left of the earliest lease, since it is lost with the first of them.
+void SetPermit(const ComposeInput& input, Decision& decision) {
+  PermitGrant grant{};
+  grant.waited = microseconds(input.waited.count);
+  size_t part = 0;  // in decision.limits
+  size_t holding = 0;
+  size_t enforced = 0;
+  for (const core::Operation& operation : input.operations) {
+    if (operation.skipped) continue;
+    LimitDecision& limit = decision.limits[part++];
+    if (!engine::Holds(operation)) continue;
+    limit.fence = core::Permits::FenceOf(operation.charge);
+    const Micros left = core::Permits::ExpiryOf(operation.charge) - input.result->now;
+    limit.expires_in = microseconds(std::max<int64_t>(left.count, 0));
+    grant.expires_in = holding++ == 0 ? limit.expires_in : std::min(grant.expires_in, limit.expires_in);
+    if (limit.shadow) continue;
+    grant.fence = enforced++ == 0 ? std::optional(limit.fence) : std::nullopt;
+  }
+  if (holding == 0) return;
+  grant.id = engine::ToText(engine::GrantedPermit(input.operations, *input.result));
+  decision.permit = grant;
+  if (input.counters != nullptr) input.counters->totals.permits_granted.Add(1);
+}
+
 void SetTop(const LimitDecision& top, Decision& decision) {
   decision.outcome = top.outcome;
   decision.reset_after = top.reset_after;
@@ -122,6 +150,7 @@ void SetUnlimited(Decision& decision) {
   decision.reset_after = microseconds(0);
   decision.wait = microseconds(0);
   decision.limits.Clear();
+  decision.permit.reset();
   decision.taken.clear();
   decision.error.reset();
 }
@@ -143,6 +172,7 @@ void Compose(const ComposeInput& input, Decision& decision) {
   size_t top = kNone;
   bool allowed = true;
   bool saturated = false;
+  bool holds = false;
   int64_t wait_us = 0;
   for (const core::Operation& operation : input.operations) {
     if (operation.skipped) continue;
@@ -152,6 +182,7 @@ void Compose(const ComposeInput& input, Decision& decision) {
     const LimitInfo& info = input.infos[limit.number];
     Fill(operation, info, asked, result.degraded, part);
     if (input.counters != nullptr) Count(operation, part, input.counters->At(info.slot));
+    holds |= operation.charge.cost > 0 && limit.params.algorithm == core::Algorithm::kPermits;
     if (part.shadow) continue;
     if (part.degraded) [[unlikely]] {
       decision.degraded = true;
@@ -170,6 +201,8 @@ void Compose(const ComposeInput& input, Decision& decision) {
   }
   if (decision.degraded && input.counters != nullptr) [[unlikely]]
     input.counters->totals.degraded[static_cast<size_t>(result.reason)].Add(1);
+  if (holds && asked) [[unlikely]]
+    SetPermit(input, decision);
   if (top == kNone) return;  // only shadow limits
   decision.allowed = allowed;
   decision.saturated = saturated;

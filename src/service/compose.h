@@ -22,6 +22,7 @@ struct ComposeInput {
   const LimitInfo* infos = nullptr;             // by core::Limit::number
   OnFull on_full = OnFull::kDeny;
   bool partial = false;              // fill Decision::taken
+  Micros waited{};                   // in a queue, for a permit
   LoopCounters* counters = nullptr;  // null: not to be counted
 };
 

@@ -17,8 +17,11 @@
 #include "engine/engine.h"
 #include "penstock/decision.h"
 #include "penstock/request.h"
+#include "service/permit_desk.h"
 
 namespace penstock::service {
+
+class HolderDesk;
 
 // A request as the protocols make it. Views must stay valid until Submit returns.
 struct Request {
@@ -58,8 +61,16 @@ class Decider {
   virtual void Submit(const Request& request, Receiver& receiver, uint64_t token) = 0;
   // Decides everything submitted since the last Flush, within the engine's time-out from now.
   virtual void Flush() = 0;
-  // The receiver goes away: it hears of nothing that it has submitted. What was charged stays charged.
+  // The receiver goes away: it hears of nothing that it has submitted. What was charged stays charged, but a permit that
+  // nobody hears of is given back, unless its request has an id under which it can be asked for again; and a place in a
+  // queue is left.
   virtual void Detach(const Receiver& receiver) = 0;
+  // The same for what it has submitted under that token: whoever wanted to know has gone.
+  virtual void Cancel(const Receiver& receiver, uint64_t token) = 0;
+
+  // What is asked about permits by their id, and about a bucket's holders. As long as the decider.
+  virtual PermitDesk& permits() = 0;
+  virtual HolderDesk& holders() = 0;
 };
 
 }  // namespace penstock::service

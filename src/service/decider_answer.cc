@@ -2,6 +2,7 @@
 #include <limits>
 #include <utility>
 
+#include "engine/permit_id.h"
 #include "policy/diagnostics.h"
 #include "service/decider_impl.h"
 
@@ -73,8 +74,10 @@ void DeciderImpl::Decided(engine::Batch& batch, engine::Group& group) noexcept {
     flush_wanted_ = true;
   } else if (pending.receiver != nullptr) {
     AnswerGroup(pending, batch, group);
+  } else {
+    GiveBack(batch, group);
   }
-  if (pending.ad_hoc != nullptr) ad_hoc_.Unuse(*pending.ad_hoc);
+  if (pending.asked.ad_hoc != nullptr) ad_hoc_.Unuse(*pending.asked.ad_hoc);
   if (--context.open == 0) Release(context);
   if (!outside) return;
   deciding_ = false;
@@ -107,9 +110,11 @@ void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engi
     return;
   }
   Decision& decision = pending.into != nullptr ? *pending.into : decision_;
-  const LimitInfo* const infos = pending.ad_hoc != nullptr
-                                     ? &pending.ad_hoc->info
+  const LimitInfo* const infos = pending.asked.ad_hoc != nullptr
+                                     ? &pending.asked.ad_hoc->info
                                      : static_cast<const PublishedPolicy*>(batch.policy.get())->limits.data();
+  if (pending.asked.listing != nullptr) [[unlikely]]
+    pending.asked.listing->Fill(batch.operations(group).front(), group.result);
   ComposeGroup(infos, pending.counted, batch, group, decision);
   pending.receiver->Decided(pending.token, &decision);
 }
@@ -146,6 +151,25 @@ void DeciderImpl::ComposeGroup(const LimitInfo* infos, bool counted, engine::Bat
       counters_.totals.not_replayable.Add(1);
   }
   Compose(input, decision);
+}
+
+void DeciderImpl::GiveBack(engine::Batch& batch, const engine::Group& group) {
+  // Under its id it can be asked for again.
+  if (group.options.permit == nullptr || group.result.state != engine::GroupState::kDecided ||
+      !group.request_id.empty()) {
+    return;
+  }
+  const engine::PermitId permit = engine::GrantedPermit(batch.operations(group), group.result);
+  if (permit.size > 0) permits_.GiveBack(permit);
+}
+
+void DeciderImpl::Cancel(const Receiver& receiver, uint64_t token) {
+  for (const std::unique_ptr<Context>& context : contexts_) {
+    if (context == nullptr) continue;
+    for (Pending& pending : context->pending) {
+      if (pending.receiver == &receiver && pending.token == token) pending.receiver = nullptr;
+    }
+  }
 }
 
 void DeciderImpl::Detach(const Receiver& receiver) {

@@ -21,16 +21,31 @@ struct Payment {
 
 constexpr uint8_t kPermitUnit = kMaxUnitsPerRequest;
 
+// The weight, once any cost is positive. A settle, a refund and whoever would not give back have nothing to do with
+// permits, and what is forced only looks at them (rule E7).
+std::optional<Payment> PermitPaymentFor(const core::Limit& limit, const Request& request) {
+  const CheckOptions& options = request.options;
+  if (request.without_permits || request.mode == engine::Mode::kSettle) return std::nullopt;
+  const Payment peek{0, kPermitUnit};
+  if (request.look || request.mode != engine::Mode::kCheck) return peek;
+  if (options.force) {  // not even a limit of none refuses
+    return limit.params.kind == core::RateKind::kZero ? std::nullopt : std::optional(peek);
+  }
+  bool positive = options.costs.empty() && options.cost > 0;
+  bool negative = options.costs.empty() && options.cost < 0;
+  for (const UnitCost& cost : options.costs) {
+    positive |= cost.cost > 0;
+    negative |= cost.cost < 0;
+  }
+  if (positive) return Payment{options.weight, kPermitUnit};
+  return negative ? std::nullopt : std::optional(peek);
+}
+
 inline std::optional<Payment> PaymentFor(const core::Limit& limit, const Request& request) {
   const CheckOptions& options = request.options;
+  if (limit.params.algorithm == core::Algorithm::kPermits) [[unlikely]]
+    return PermitPaymentFor(limit, request);
   if (request.look || request.mode == engine::Mode::kReset) return Payment{};
-  if (limit.params.algorithm == core::Algorithm::kPermits) [[unlikely]] {
-    if (request.mode == engine::Mode::kSettle) return std::nullopt;
-    const bool any = options.costs.empty() ? options.cost > 0
-                                           : std::any_of(options.costs.begin(), options.costs.end(),
-                                                         [](const UnitCost& cost) { return cost.cost > 0; });
-    return Payment{any ? options.weight : 0, kPermitUnit};
-  }
   if (options.costs.empty()) {
     if (!SameText(limit.unit, kRequestsUnit)) return std::nullopt;
     return Payment{options.cost, 0};
@@ -88,6 +103,8 @@ DeciderImpl::DeciderImpl(const engine::Engine& engine, engine::EngineSession& se
       counters_(counters),
       options_(options),
       ad_hoc_(engine, session),
+      permits_(session, executor, clock, options.timer, options.timeout, counters),
+      holders_(*this),
       self_(std::make_shared<DeciderImpl*>(this)) {
   store_.AddLoop(executor_, *this);
 }
@@ -112,11 +129,20 @@ void DeciderImpl::SetPolicy(PolicyPointer policy) {
 }
 
 void DeciderImpl::Submit(const Request& request, Receiver& receiver, uint64_t token) {
+  Submit(request, {}, receiver, token);
+}
+
+void DeciderImpl::SubmitListing(const Request& request, HolderListing& listing, Receiver& receiver,
+                                uint64_t token) {
+  Submit(request, {.listing = &listing}, receiver, token);
+}
+
+void DeciderImpl::Submit(const Request& request, const Asked& asked, Receiver& receiver, uint64_t token) {
   const bool counted = request.mode == engine::Mode::kCheck && !request.look;
   if (counted) counters_.totals.requests.Add(1);
   Context& context = Open();
   Pending& pending =
-      context.pending.emplace_back(Pending{&receiver, token, &request, request.into, nullptr, 0, counted});
+      context.pending.emplace_back(Pending{&receiver, token, &request, request.into, asked, 0, counted});
   const bool plain = IsPlain(request);
   if (!plain) [[unlikely]] {
     if (Result<void> checked = CheckRequest(request); !checked) {
@@ -234,9 +260,9 @@ DeciderImpl::Added DeciderImpl::Wrong(ErrorKind kind, std::string message) {
 
 void DeciderImpl::Add(Context& context, const Request& request, bool copy_key) {
   Pending& pending = context.pending.back();
-  const Added added = AddRequest(context, request, copy_key, pending.ad_hoc);
+  const Added added = AddRequest(context, request, copy_key, pending.asked);
   if (added == Added::kGroup) [[likely]] {
-    if (pending.ad_hoc != nullptr) ad_hoc_.Use(*pending.ad_hoc);
+    if (pending.asked.ad_hoc != nullptr) ad_hoc_.Use(*pending.asked.ad_hoc);
     context.batch.groups().back().token = MakeToken(context.number, context.pending.size() - 1);
   } else if (added == Added::kNothing) {
     AddImmediate(context, std::nullopt);
@@ -246,13 +272,13 @@ void DeciderImpl::Add(Context& context, const Request& request, bool copy_key) {
 }
 
 DeciderImpl::Added DeciderImpl::AddRequest(Context& context, const Request& request, bool copy_key,
-                                           AdHocCache::Entry*& ad_hoc) {
-  return request.ad_hoc.has_value() ? AddAdHoc(context, request, copy_key, ad_hoc)
-                                    : AddMatches(context, request);
+                                           Asked& asked) {
+  return request.ad_hoc.has_value() ? AddAdHoc(context, request, copy_key, asked)
+                                    : AddMatches(context, request, asked);
 }
 
 DeciderImpl::Added DeciderImpl::AddAdHoc(Context& context, const Request& request, bool copy_key,
-                                         AdHocCache::Entry*& ad_hoc) {
+                                         Asked& asked) {
   AdHocCache::Entry* entry = ad_hoc_.Newest(*request.ad_hoc);
   if (entry == nullptr) [[unlikely]] {
     const uint64_t compiled = ad_hoc_.compiled();
@@ -263,10 +289,12 @@ DeciderImpl::Added DeciderImpl::AddAdHoc(Context& context, const Request& reques
   }
   const std::optional<Payment> payment = PaymentFor(entry->limit, request);
   if (!payment) return Unmatched(request);
-  ad_hoc = entry;
-  AddGroup(context, request, entry->limit.domain);
+  asked.ad_hoc = entry;
+  AddGroup(context, request, entry->limit.domain, asked);
   const std::string_view key = copy_key ? context.batch.Copy(request.ad_hoc_key) : request.ad_hoc_key;
   AddOperation(context, entry->limit, std::span(&key, 1), payment->cost, payment->unit);
+  if (payment->unit == kPermitUnit && payment->cost > 0) [[unlikely]]
+    BringPermit(context, request, asked);
   return Added::kGroup;
 }
 
@@ -304,7 +332,7 @@ void DeciderImpl::KeepAddresses(engine::Batch& batch) {
   }
 }
 
-DeciderImpl::Added DeciderImpl::AddMatches(Context& context, const Request& request) {
+DeciderImpl::Added DeciderImpl::AddMatches(Context& context, const Request& request, Asked& asked) {
   const PublishedPolicy& policy = *context.policy;
   const policy::Domain* const domain = FindDomain(policy, request.domain);
   if (domain == nullptr) [[unlikely]]
@@ -314,6 +342,12 @@ DeciderImpl::Added DeciderImpl::AddMatches(Context& context, const Request& requ
   }
   if (!scratch_.text.empty()) [[unlikely]]
     KeepAddresses(context.batch);
+  if (scratch_.matches.size() > engine::kMaxPermitBuckets && TooManyPermits(request)) [[unlikely]] {
+    return Wrong(ErrorKind::kTooLarge, "more than " + std::to_string(engine::kMaxPermitBuckets) +
+                                           " permit limits of domain " + policy::Quoted(request.domain) +
+                                           " apply to one request");
+  }
+  bool holds = false;
   Added added = Added::kNothing;
   for (const policy::Match& match : scratch_.matches) {
     const core::Limit& limit = *match.limit;
@@ -321,12 +355,17 @@ DeciderImpl::Added DeciderImpl::AddMatches(Context& context, const Request& requ
       continue;
     const std::optional<Payment> payment = PaymentFor(limit, request);
     if (!payment) continue;
+    if (request.mode == engine::Mode::kHolders && payment->unit != kPermitUnit) [[unlikely]]
+      return Wrong(ErrorKind::kInvalid, policy::Quoted(limit.name) + " is no permit limit: nobody holds it");
+    holds |= payment->unit == kPermitUnit && payment->cost > 0;
     __builtin_prefetch(&policy.limits[limit.number]);  // read when the answer is put together
-    if (added == Added::kNothing) AddGroup(context, request, limit.domain);
+    if (added == Added::kNothing) AddGroup(context, request, limit.domain, asked);
     added = Added::kGroup;
     AddOperation(context, limit, std::span(scratch_.parts.data() + match.first_part, match.part_count),
                  payment->cost, payment->unit);
   }
+  if (holds) [[unlikely]]
+    BringPermit(context, request, asked);
   if (added == Added::kNothing && !request.only_limit.empty()) [[unlikely]] {
     return Wrong(ErrorKind::kNotFound, "no limit " + policy::Quoted(request.only_limit) + " of domain " +
                                            policy::Quoted(request.domain) + " applies to these attributes");
@@ -340,7 +379,24 @@ DeciderImpl::Added DeciderImpl::Unmatched(const Request& request) {
   return Added::kWrong;
 }
 
-void DeciderImpl::AddGroup(Context& context, const Request& request, std::string_view domain) {
+bool DeciderImpl::TooManyPermits(const Request& request) const {
+  size_t holding = 0;
+  for (const policy::Match& match : scratch_.matches) {
+    const std::optional<Payment> payment = PaymentFor(*match.limit, request);
+    holding += payment && payment->unit == kPermitUnit && payment->cost > 0 ? 1 : 0;
+  }
+  return holding > engine::kMaxPermitBuckets;
+}
+
+void DeciderImpl::BringPermit(Context& context, const Request& request, Asked& asked) {
+  if (asked.permit == Hash128{}) asked.permit = permit_ids_.Next();
+  static_assert(alignof(core::PermitAsk) <= alignof(std::string_view));
+  context.batch.groups().back().options.permit = new (context.batch.Allocate(sizeof(core::PermitAsk)))
+      core::PermitAsk{asked.permit, Millis(request.options.lease.count()), request.options.holder, {}};
+}
+
+void DeciderImpl::AddGroup(Context& context, const Request& request, std::string_view domain,
+                           const Asked& asked) {
   const CheckOptions& options = request.options;
   engine::Group& group = context.batch.AddGroup();
   group.mode = request.mode;
@@ -348,6 +404,8 @@ void DeciderImpl::AddGroup(Context& context, const Request& request, std::string
   group.options.force = options.force;
   group.options.partial = options.partial;
   group.domain = domain;
+  if (asked.listing != nullptr) [[unlikely]]
+    group.listing = &asked.listing->list;
   if (options.request_id.empty() || request.look || request.mode == engine::Mode::kReset) [[likely]]
     return;
   group.request_id = options.request_id;

@@ -20,7 +20,10 @@
 #include "service/calendar_cache.h"
 #include "service/compose.h"
 #include "service/decider.h"
+#include "service/holder_desk_impl.h"
 #include "service/metrics.h"
+#include "service/permit_desk_impl.h"
+#include "service/permit_ids.h"
 #include "service/policy_store.h"
 
 namespace penstock::service {
@@ -49,6 +52,9 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   void Submit(const Request& request, Receiver& receiver, uint64_t token) override;
   void Flush() override;
   void Detach(const Receiver& receiver) override;
+  void Cancel(const Receiver& receiver, uint64_t token) override;
+  PermitDesk& permits() override { return permits_; }
+  HolderDesk& holders() override { return holders_; }
 
   // For engines that answer inline (no timeout): decides one request at once, without a receiver. It need not say
   // `stable`, and `into` is not used. An error is the caller's mistake, as a receiver hears it; null: decided.
@@ -63,6 +69,15 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   const PublishedPolicy& policy() const { return *policy_; }
 
  private:
+  friend class HolderDeskImpl;
+
+  // What a request is asked with, and what was found for it.
+  struct Asked {
+    AdHocCache::Entry* ad_hoc = nullptr;
+    // The permit's that it brings to hold; drawn for the first limit that would grant one, and kept in its repeats.
+    Hash128 permit{};
+    HolderListing* listing = nullptr;  // kHolders
+  };
   // A request between Submit and its receiver.
   struct Pending {
     Receiver* receiver = nullptr;  // null: detached
@@ -70,7 +85,7 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
     const Request* request =
         nullptr;  // the caller's (stable) or a copy in the batch; null: will not be repeated
     Decision* into = nullptr;
-    AdHocCache::Entry* ad_hoc = nullptr;
+    Asked asked;
     int repeats = 0;
     bool counted = false;  // a check, not a look
   };
@@ -106,6 +121,7 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
 
   void Decided(engine::Batch& batch, engine::Group& group) noexcept override;
 
+  void Submit(const Request& request, const Asked& asked, Receiver& receiver, uint64_t token);
   Context& Open();
   Context& Acquire();
   Context& AcquireIdle();
@@ -115,12 +131,20 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   void Add(Context& context, const Request& request, bool copy_key);
   void AddImmediate(Context& context, std::optional<Error> error);
   // The request and its views must stay as long as the batch, except that `copy_key` copies an ad hoc key.
-  Added AddRequest(Context& context, const Request& request, bool copy_key, AdHocCache::Entry*& ad_hoc);
-  Added AddAdHoc(Context& context, const Request& request, bool copy_key, AdHocCache::Entry*& ad_hoc);
-  Added AddMatches(Context& context, const Request& request);
-  void AddGroup(Context& context, const Request& request, std::string_view domain);
+  Added AddRequest(Context& context, const Request& request, bool copy_key, Asked& asked);
+  Added AddAdHoc(Context& context, const Request& request, bool copy_key, Asked& asked);
+  Added AddMatches(Context& context, const Request& request, Asked& asked);
+  void AddGroup(Context& context, const Request& request, std::string_view domain, const Asked& asked);
   void AddOperation(Context& context, const core::Limit& limit, std::span<const std::string_view> key,
                     int64_t cost, uint8_t unit);
+  // The request's permit limits are its group's first ones to be given to: it brings a permit along.
+  void BringPermit(Context& context, const Request& request, Asked& asked);
+  // More permit limits than one permit can stand for.
+  bool TooManyPermits(const Request& request) const;
+  // What a detached request was granted.
+  void GiveBack(engine::Batch& batch, const engine::Group& group);
+  // The same as Submit, for who holds a bucket.
+  void SubmitListing(const Request& request, HolderListing& listing, Receiver& receiver, uint64_t token);
   Added Wrong(ErrorKind kind, std::string message);
   // No limit applies: a check passes, a settle has nothing that could have been charged.
   Added Unmatched(const Request& request);
@@ -185,7 +209,10 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   Context now_;  // DecideNow's own
   NoSink no_sink_;
   Decision decision_;
-  Error error_;                         // of the last Added::kWrong
+  Error error_;  // of the last Added::kWrong
+  PermitIds permit_ids_;
+  PermitDeskImpl permits_;
+  HolderDeskImpl holders_;
   std::shared_ptr<DeciderImpl*> self_;  // null inside once this is gone: posted tasks look there
 };
 

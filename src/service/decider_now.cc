@@ -16,11 +16,11 @@ std::optional<Error> DeciderImpl::DecideNow(const Request& request, Decision& de
       return std::move(checked).error();
     }
   }
+  Asked asked;
   for (int repeats = 0;; ++repeats) {  // ends: MayRepeat counts
     now_.batch.Clear();
     now_.policy = policy_.get();  // stays until we are done with the batch
-    AdHocCache::Entry* ad_hoc = nullptr;
-    const Added added = AddRequest(now_, request, false, ad_hoc);
+    const Added added = AddRequest(now_, request, false, asked);
     now_.estimate.reset();
     if (added == Added::kWrong) [[unlikely]] {
       counters_.totals.invalid.Add(1);
@@ -35,8 +35,8 @@ std::optional<Error> DeciderImpl::DecideNow(const Request& request, Decision& de
     engine::Group& group = now_.batch.groups().front();
     const engine::GroupState state = group.result.state;
     if (state == engine::GroupState::kDecided) [[likely]] {
-      ComposeGroup(ad_hoc != nullptr ? &ad_hoc->info : now_.policy->limits.data(), counted, now_.batch, group,
-                   decision);
+      ComposeGroup(asked.ad_hoc != nullptr ? &asked.ad_hoc->info : now_.policy->limits.data(), counted,
+                   now_.batch, group, decision);
       return std::nullopt;
     }
     if (state == engine::GroupState::kConflict || state == engine::GroupState::kUnknownId) {
@@ -48,8 +48,8 @@ std::optional<Error> DeciderImpl::DecideNow(const Request& request, Decision& de
       if (state == engine::GroupState::kStaleClock) now_.estimate = group.result.now;
       continue;
     }
-    ComposeGroup(ad_hoc != nullptr ? &ad_hoc->info : now_.policy->limits.data(), counted, now_.batch, group,
-                 decision);
+    ComposeGroup(asked.ad_hoc != nullptr ? &asked.ad_hoc->info : now_.policy->limits.data(), counted,
+                 now_.batch, group, decision);
     return std::nullopt;
   }
 }

@@ -21,7 +21,7 @@ bool DeciderImpl::Repeat(const Context& context, const Pending& pending, engine:
   }
   Context& again = OpenAgain(context.deadline);
   Pending& next = again.pending.emplace_back(pending);
-  next.ad_hoc = nullptr;
+  next.asked.ad_hoc = nullptr;
   ++next.repeats;
   if (!next.request->stable) next.request = Keep(again, *next.request);
   if (state == engine::GroupState::kStaleClock) again.estimate = group.result.now;
@@ -64,7 +64,7 @@ bool DeciderImpl::Wait(const Context& context, const Pending& pending) {
   Context* const waiting = OpenWaiting(*context.deadline);
   if (waiting == nullptr) return false;
   Pending& next = waiting->pending.emplace_back(pending);
-  next.ad_hoc = nullptr;
+  next.asked.ad_hoc = nullptr;
   ++next.repeats;
   if (!next.request->stable) next.request = Keep(*waiting, *next.request);
   return true;

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/executor.h"
+#include "base/hash.h"
+#include "core/testing/permit_book.h"
 #include "engine/engine.h"
 #include "engine/memory/registry.h"
 
@@ -72,15 +74,64 @@ class FakeSession final : public engine::EngineSession {
   std::vector<SteadyTime> deadlines;  // of every Decide
   std::vector<size_t> batches;        // groups of every Decide
   std::vector<engine::Group> seen;    // every group, as it was handed over
+  bool calls_later = false;           // keep calls about permits until AnswerCalls
+  bool away = false;                  // calls about permits are unavailable
+  Micros ask_again_after = Seconds(2);
+  Micros replay_after{};  // not 0: the next group is told as a replay of what is decided now, so much later
+  std::vector<engine::PermitCall> calls;  // every one, as it was handed over
+  std::vector<core::PermitAsk> asks;      // every permit that was brought along; `holder` is not kept
 
   void Decide(engine::Batch& batch, SteadyTime deadline, engine::Sink& sink) noexcept override {
     deadlines.push_back(deadline);
     batches.push_back(batch.groups().size());
     for (engine::Group& group : batch.groups()) {
       seen.push_back(group);
+      if (group.options.permit != nullptr) {
+        asks.push_back(*group.options.permit);
+        asks.back().holder = {};
+      }
       waiting_.push_back({&batch, &group, &sink});
     }
     if (!later) AnswerAll();
+  }
+  void CallPermits(std::span<engine::PermitCall> permits, SteadyTime,
+                   engine::PermitSink& sink) noexcept override {
+    for (engine::PermitCall& call : permits) {
+      calls.push_back(call);
+      waiting_calls_.push_back({&call, &sink});
+    }
+    if (!calls_later) AnswerCalls();
+  }
+  void SetWaker(engine::PermitWaker* waker) noexcept override { waker_ = waker; }
+  engine::PermitWaker* waker() const { return waker_; }
+  // Tells those who stand first in their queues.
+  void WakeHeads() {
+    std::vector<Hash128> heads;
+    for (const auto& [name, book] : books_) {
+      if (!book.waiters().empty()) heads.push_back(book.waiters().front().id);
+    }
+    for (const Hash128& id : heads) waker_->Woken(id);
+  }
+  void AnswerCalls() {
+    while (!waiting_calls_.empty()) {
+      const auto [call, sink] = waiting_calls_.front();
+      waiting_calls_.pop_front();
+      call->fate = core::PermitFate::kUnavailable;
+      call->reason = Reason::kEngineDown;
+      if (!away) CallOne(*call);
+      sink->Called(*call);
+    }
+  }
+  // What is held and who waits, over all buckets.
+  int64_t in_use() const {
+    int64_t sum = 0;
+    for (const auto& [name, book] : books_) sum += book.in_use(now);
+    return sum;
+  }
+  size_t queued() const {
+    size_t sum = 0;
+    for (const auto& [name, book] : books_) sum += book.waiters().size();
+    return sum;
   }
   EngineTime EstimateNow() const override { return now; }
   void Register(std::span<core::Limit* const> limits, std::function<void(Result<void>)> done) override {
@@ -101,6 +152,10 @@ class FakeSession final : public engine::EngineSession {
     engine::Group& group = *waiting.group;
     if (script.empty()) {
       DecideGroup(*waiting.batch, group);
+      if (replay_after.count > 0) {
+        group.result.replayed = true;
+        group.result.now = group.result.now + std::exchange(replay_after, {});
+      }
     } else {
       group.result = script.front();
       script.pop_front();
@@ -128,9 +183,60 @@ class FakeSession final : public engine::EngineSession {
     for (std::string_view part : operation.key) name += std::to_string(part.size()) + ":" + std::string(part);
     return name;
   }
+  static bool IsPermits(const core::Operation& operation) {
+    return operation.limit->params.algorithm == core::Algorithm::kPermits;
+  }
+  void CallOne(engine::PermitCall& call) {
+    call.fate = core::PermitFate::kReleased;
+    if (call.verb == engine::PermitVerb::kRenew) call.fate = core::PermitFate::kRenewed;
+    call.reason = Reason::kNone;
+    core::BucketEdit edit;
+    edit.write = true;
+    edit.permit = core::PermitChange::kLeave;
+    core::PermitAsk ask;
+    ask.id = call.permit.id;
+    for (const engine::PermitPlace& place : call.permit.held()) {
+      core::testing::PermitBook& book = books_[place.bucket];
+      switch (call.verb) {
+        case engine::PermitVerb::kRelease:
+          call.fate = core::Together(call.fate, book.Release(call.permit.id, now));
+          break;
+        case engine::PermitVerb::kRenew:
+          call.fate = core::Together(call.fate, book.Renew(call.permit.id, call.lease, now));
+          call.expires_in = call.lease;
+          break;
+        case engine::PermitVerb::kLeave:
+          edit.state.before = fences_[place.bucket];
+          book.Apply(edit, {}, ask);
+          break;
+      }
+    }
+  }
+  void List(const core::Operation& operation, engine::HolderList& list) {
+    const core::testing::PermitBook& book = books_[operation.name];
+    list.bucket = operation.name;
+    list.in_use = book.in_use(now);
+    list.waiting = static_cast<int64_t>(book.waiters().size());
+    for (const core::Holder& holder : book.holders()) {
+      if (holder.expires_at <= now) continue;
+      const std::string name = holders_[holder.id];
+      if (!list.only.empty() && list.only != name) continue;
+      list.entries.push_back(
+          {holder.id, static_cast<uint32_t>(holder.weight), holder.fence, holder.expires_at - now, name});
+    }
+  }
   void DecideGroup(engine::Batch& batch, engine::Group& group) {
     const auto operations = batch.operations(group);
+    const core::PermitAsk* const ask = group.options.permit;
     for (core::Operation& operation : operations) {
+      if (IsPermits(operation)) {
+        operation.named = true;
+        operation.name = {1, Checksum64(Name(operation))};
+        operation.bucket =
+            books_[operation.name].View(operation.limit->params, ask == nullptr ? Hash128{} : ask->id, now);
+        if (operation.bucket.present) operation.bucket.version = operation.limit->version;
+        continue;
+      }
       const auto found = buckets_.find(Name(operation));
       operation.bucket = {};
       if (found == buckets_.end()) continue;
@@ -140,6 +246,7 @@ class FakeSession final : public engine::EngineSession {
       operation.bucket.state = found->second.state;
     }
     group.result = {.state = engine::GroupState::kDecided, .now = now};
+    if (group.mode == engine::Mode::kHolders) return List(operations.front(), *group.listing);
     switch (core::DecideGroup(operations, group.options, now)) {
       case core::GroupStatus::kDecided:
         break;
@@ -152,11 +259,30 @@ class FakeSession final : public engine::EngineSession {
     }
     for (const core::Operation& operation : operations) {
       if (!operation.edit.write) continue;
+      if (IsPermits(operation)) {
+        books_[operation.name].Apply(operation.edit, operation.charge,
+                                     ask == nullptr ? core::PermitAsk{} : *ask);
+        fences_[operation.name] = operation.edit.state.before;
+        if (operation.charge.cost > 0) group.result.permit_id = ask->id;
+        if (operation.charge.cost > 0) holders_[ask->id] = ask->holder;
+        group.result.queued |= operation.verdict.queued;
+        group.result.ask_again_after = ask_again_after;
+        continue;
+      }
       buckets_[Name(operation)] = {operation.edit.state, operation.limit->params, operation.limit->version};
     }
   }
 
   std::deque<Waiting> waiting_;
+  struct WaitingCall {
+    engine::PermitCall* call;
+    engine::PermitSink* sink;
+  };
+  std::deque<WaitingCall> waiting_calls_;
+  engine::PermitWaker* waker_ = nullptr;
+  std::map<Hash128, core::testing::PermitBook> books_;
+  std::map<Hash128, int64_t> fences_;
+  std::map<Hash128, std::string> holders_;  // names, by permit
   std::map<std::string, Bucket> buckets_;
   engine::Registry registry_{[this] { return now; }};
 };

@@ -72,6 +72,18 @@ TotalCounts Metrics::Totals() const {
     sum.not_replayable += totals.not_replayable.value();
     sum.repeats += totals.repeats.value();
     sum.ad_hoc_compiled += totals.ad_hoc_compiled.value();
+    sum.permits_granted += totals.permits_granted.value();
+    sum.permits_released += totals.permits_released.value();
+    sum.permits_renewed += totals.permits_renewed.value();
+    sum.permits_expired += totals.permits_expired.value();
+    sum.permits_unknown += totals.permits_unknown.value();
+    sum.permits_unavailable += totals.permits_unavailable.value();
+    sum.permits_handed_back += totals.permits_handed_back.value();
+    sum.permits_waiting += totals.permits_waiting.value();
+    sum.waits_refused += totals.waits_refused.value();
+    sum.asked_again += totals.asked_again.value();
+    sum.releases_repeated += totals.releases_repeated.value();
+    sum.releases_lost += totals.releases_lost.value();
     for (size_t i = 0; i < kReasons; ++i) sum.degraded[i] += totals.degraded[i].value();
   }
   return sum;

@@ -29,6 +29,8 @@ class LoopCounter {
   void Add(uint64_t n) {
     value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
+  // Of what is there now: a sum over loops is never below 0.
+  void Subtract(uint64_t n) { Add(~n + 1); }
   uint64_t value() const { return value_.load(std::memory_order_relaxed); }
 
  private:
@@ -59,6 +61,20 @@ struct LoopTotals {
   LoopCounter ad_hoc_compiled;
   std::array<LoopCounter, kReasons>
       degraded;  // checks answered, in part at least, without the engine; index: Reason
+
+  LoopCounter permits_granted;  // that somebody heard of; a replay is none
+  // What releases and renewals were answered.
+  LoopCounter permits_released;
+  LoopCounter permits_renewed;
+  LoopCounter permits_expired;  // lost: the lease ran out before
+  LoopCounter permits_unknown;
+  LoopCounter permits_unavailable;
+  LoopCounter permits_handed_back;  // granted to somebody who had gone
+  LoopCounter permits_waiting;      // now, in queues
+  LoopCounter waits_refused;        // denied at once, because too many waited here already
+  LoopCounter asked_again;          // by those who wait: woken, or by the clock
+  LoopCounter releases_repeated;    // that the engine could not be asked about before
+  LoopCounter releases_lost;        // no longer repeated: the lease must end them
 };
 
 class LoopCounters {
@@ -111,6 +127,18 @@ struct TotalCounts {
   uint64_t repeats = 0;
   uint64_t ad_hoc_compiled = 0;
   std::array<uint64_t, kReasons> degraded{};
+  uint64_t permits_granted = 0;
+  uint64_t permits_released = 0;
+  uint64_t permits_renewed = 0;
+  uint64_t permits_expired = 0;
+  uint64_t permits_unknown = 0;
+  uint64_t permits_unavailable = 0;
+  uint64_t permits_handed_back = 0;
+  uint64_t permits_waiting = 0;
+  uint64_t waits_refused = 0;
+  uint64_t asked_again = 0;
+  uint64_t releases_repeated = 0;
+  uint64_t releases_lost = 0;
 };
 
 class Metrics {

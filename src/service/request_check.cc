@@ -152,6 +152,8 @@ uint64_t Fingerprint(const Request& request, std::string& scratch) {
   }
   AppendNumber(scratch, options.weight);
   AppendNumber(scratch, (options.force ? 1 : 0) | (options.partial ? 2 : 0));
+  if (options.lease.count() > 0)
+    AppendNumber(scratch, options.lease.count());  // none is as before leases were
   return Checksum64(scratch);
 }
 

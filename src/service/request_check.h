@@ -23,7 +23,7 @@ inline bool IsPlain(const Request& request) {
 }
 
 // Of what decides how much is charged to what: domain, attributes in any order, ad hoc key and limit, costs, weight,
-// force and partial. Not of max_wait, holder or lease: a retry may have less time left. The same on every node.
+// lease, force and partial. Not of max_wait or holder: a retry may have less time left. The same on every node.
 // `scratch` keeps its capacity.
 uint64_t Fingerprint(const Request& request, std::string& scratch);
 

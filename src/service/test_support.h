@@ -23,6 +23,16 @@ inline policy::LimitDefinition MakeLimit(std::string name, std::vector<std::stri
   return limit;
 }
 
+inline policy::LimitDefinition MakePermits(std::string name, std::vector<std::string> key, int64_t permits,
+                                           Micros lease = Seconds(30)) {
+  policy::LimitDefinition limit;
+  limit.name = std::move(name);
+  for (std::string& part : key) limit.key.push_back({.attribute = std::move(part)});
+  limit.permits = permits;
+  limit.lease = lease;
+  return limit;
+}
+
 inline policy::Condition Equals(std::string attribute, std::string value) {
   return {std::move(attribute), {policy::MatcherKind::kExact, std::move(value), {}, 0}, 0};
 }
@@ -32,7 +42,7 @@ inline std::unique_ptr<policy::Policy> MakePolicy(std::vector<policy::LimitDefin
   policy::PolicyDefinition definition;
   definition.domains.push_back({"api", std::move(limits), "test.yaml", 1});
   policy::Diagnostics diagnostics;
-  auto policy = policy::Policy::Build(definition, {}, diagnostics);
+  auto policy = policy::Policy::Build(definition, {true, {}}, diagnostics);
   EXPECT_EQ(diagnostics.Text(), "");
   return policy;
 }

@@ -8,8 +8,77 @@
 
 #include "api/handler.h"
 #include "service/decider.h"
+#include "service/holder_desk.h"
+#include "service/permit_desk.h"
 
 namespace penstock::api {
+
+// Answers at once, as the test says.
+class FakePermitDesk final : public service::PermitDesk {
+ public:
+  struct Call {
+    bool renew;
+    std::string id;
+    int64_t lease_ms;
+  };
+
+  void Release(std::string_view id, service::PermitReceiver& receiver, uint64_t token) override {
+    Add({false, std::string(id), 0}, receiver, token);
+  }
+  void Renew(std::string_view id, std::chrono::milliseconds lease, service::PermitReceiver& receiver,
+             uint64_t token) override {
+    Add({true, std::string(id), lease.count()}, receiver, token);
+  }
+  void Flush() override {
+    if (hold) return;
+    for (const Waiting& w : std::exchange(waiting_, {}))
+      w.receiver->PermitAnswered(w.token, answer(calls[w.call]));
+  }
+  void Detach(const service::PermitReceiver& receiver) override {
+    std::erase_if(waiting_, [&](const Waiting& w) { return w.receiver == &receiver; });
+  }
+
+  std::vector<Call> calls;
+  bool hold = false;
+  std::function<service::PermitAnswer(const Call&)> answer = [](const Call& call) {
+    return service::PermitAnswer{call.renew ? core::PermitFate::kRenewed : core::PermitFate::kReleased,
+                                 Reason::kNone, std::chrono::milliseconds(call.lease_ms)};
+  };
+
+ private:
+  struct Waiting {
+    service::PermitReceiver* receiver;
+    uint64_t token;
+    size_t call;
+  };
+  void Add(Call call, service::PermitReceiver& receiver, uint64_t token) {
+    calls.push_back(std::move(call));
+    waiting_.push_back({&receiver, token, calls.size() - 1});
+  }
+  std::vector<Waiting> waiting_;
+};
+
+class FakeHolderDesk final : public service::HolderDesk {
+ public:
+  void List(const service::Request& request, std::string_view holder, service::HolderReceiver& receiver,
+            uint64_t token) override {
+    asked = {std::string(request.domain), std::string(request.only_limit), std::string(request.ad_hoc_key),
+             std::string(holder)};
+    const Result<service::Holders> holders = answer();
+    if (holders) {
+      receiver.HoldersListed(token, &*holders);
+    } else {
+      receiver.HoldersListed(token, tl::unexpected(holders.error()));
+    }
+  }
+  void Detach(const service::HolderReceiver&) override {}
+
+  struct Asked {
+    std::string domain, limit, ad_hoc_key, holder;
+  };
+  Asked asked;
+  std::function<Result<service::Holders>()> answer = [] { return service::Holders{}; };
+};
 
 class FakeDecider final : public service::Decider {
  public:
@@ -55,6 +124,11 @@ class FakeDecider final : public service::Decider {
   void Detach(const service::Receiver& receiver) override {
     std::erase_if(waiting_, [&](const Waiting& w) { return w.receiver == &receiver; });
   }
+  void Cancel(const service::Receiver& receiver, uint64_t token) override {
+    std::erase_if(waiting_, [&](const Waiting& w) { return w.receiver == &receiver && w.token == token; });
+  }
+  service::PermitDesk& permits() override { return permit_desk; }
+  service::HolderDesk& holders() override { return holder_desk; }
 
   // Answers everything that waits.
   void Release() {
@@ -71,6 +145,8 @@ class FakeDecider final : public service::Decider {
 
   const std::vector<Asked>& asked() const { return asked_; }
 
+  FakePermitDesk permit_desk;
+  FakeHolderDesk holder_desk;
   bool hold = false;  // Flush answers nothing; the test calls Release
   std::function<Result<Decision>(const Asked&)> answer = [](const Asked&) { return Allowed(); };
 
