@@ -7,10 +7,11 @@
 
 namespace penstock::engine::redis {
 
-inline constexpr size_t kPlainBytes = 8;       // a plain group: key, limit, cost
-inline constexpr size_t kGroupBytes = 30;      // mode, flags, operations, id, max_wait, keep, fingerprint
-inline constexpr size_t kOperationBytes = 22;  // key, limit, unit, flags, cost, name
-inline constexpr size_t kChargeBytes = 40;     // at, window, debt_before, cost, version
+inline constexpr size_t kPlainBytes = 8;          // a plain group: key, limit, cost
+inline constexpr size_t kPlainPermitsBytes = 32;  // … and the permit's number, lease
+inline constexpr size_t kGroupBytes = 30;         // mode, flags, operations, id, max_wait, keep, fingerprint
+inline constexpr size_t kOperationBytes = 22;     // key, limit, unit, flags, cost, name
+inline constexpr size_t kChargeBytes = 40;        // at, window, debt_before, cost, version
 
 // Of a group.
 inline constexpr uint8_t kForceFlag = 1;
@@ -19,6 +20,10 @@ inline constexpr uint8_t kDryFlag = 4;
 inline constexpr uint8_t kKeepIdFlag = 32;
 inline constexpr uint8_t kUnlessReplayedFlag = 8;
 inline constexpr uint8_t kUndoFlag = 16;
+inline constexpr uint8_t kAskFlag = 64;  // a group: what it brings to hold follows its head
+// What a group brings to hold: the permit's number, who asks (a session), lease, queue_for, size of the holder's name; then
+// the name.
+inline constexpr size_t kAskBytes = 42;
 // Of an operation.
 inline constexpr uint8_t kShadowFlag = 1;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/permits.h"
 #include "engine/redis/binding.h"
 #include "engine/redis/call_format.h"
 
@@ -26,6 +27,39 @@ core::Charge ChargeAt(const char* in) {
           .cost = number(3),
           .version = number(4)};
 }
+
+Hash128 HashAt(const char* in) {
+  Hash128 hash;
+  for (size_t i = 0; i < 8; ++i) {
+    hash.high = hash.high << 8 | static_cast<unsigned char>(in[i]);
+    hash.low = hash.low << 8 | static_cast<unsigned char>(in[8 + i]);
+  }
+  return hash;
+}
+
+// What the bytes of a group's head, and what follows it, brought to hold; the holder's name has done its work. Null: these
+// are no such bytes, or the group brings nothing.
+struct HeadAsk {
+  core::PermitAsk ask;
+  size_t bytes = 0;  // of it, 0: none
+};
+HeadAsk AskBehind(std::string_view head) {
+  HeadAsk out;
+  if ((static_cast<uint8_t>(head[1]) & kAskFlag) == 0 || head.size() < kGroupBytes + kAskBytes) return out;
+  const char* const in = head.data() + kGroupBytes;
+  out.ask.id = HashAt(in);
+  out.ask.lease = {GetDouble(in + 24)};
+  out.ask.queue_for = {GetDouble(in + 32)};
+  out.bytes = kAskBytes + Get<uint16_t>(head, kGroupBytes + 40);
+  return out;
+}
+
+bool Holds(const core::Operation& operation) {
+  return operation.limit->params.algorithm == core::Algorithm::kPermits && operation.charge.cost > 0;
+}
+
+// Until he asks again by himself: an expiry wakes nobody, and a wake-up may be lost.
+constexpr Micros kAskAgainAtMost = Seconds(1);
 
 bool HasBucket(const core::Limit& limit) { return limit.params.kind == core::RateKind::kFinite; }
 
@@ -58,8 +92,16 @@ void ReplyReader::ReadAll() {
 ReplyReader::Asked ReplyReader::AskedOf(const Sent& sent) const {
   Asked asked;
   asked.plain = call_.kind_ != ScriptKind::kGroup;
-  if (asked.plain) return asked;
   const std::string_view bytes = std::string_view(call_.groups_).substr(sent.at);
+  if (asked.plain) {
+    asked.each = kPlainBytes;
+    if (call_.kind_ != ScriptKind::kPermits) return asked;
+    asked.each = kPlainPermitsBytes;
+    asked.asks = true;
+    asked.ask.id = HashAt(&bytes[8]);
+    asked.ask.lease = {GetDouble(&bytes[24])};
+    return asked;
+  }
   asked.mode = static_cast<Mode>(bytes[0]);
   const auto flags = static_cast<uint8_t>(bytes[1]);
   asked.options.force = (flags & kForceFlag) != 0;
@@ -67,13 +109,19 @@ ReplyReader::Asked ReplyReader::AskedOf(const Sent& sent) const {
   asked.options.dry = (flags & kDryFlag) != 0;
   asked.options.max_wait = {GetDouble(&bytes[6])};
   asked.id = Get<uint16_t>(bytes, 4);
+  const HeadAsk ask = AskBehind(bytes);
+  asked.asks = ask.bytes > 0;
+  asked.ask = ask.ask;
+  asked.head = kGroupBytes + ask.bytes;
+  asked.each = kOperationBytes + (asked.mode == Mode::kAdjust ? kChargeBytes : 0);
   return asked;
 }
 
 bool ReplyReader::ReadGroup(Sent& sent) {
   const std::string_view letter = Take(1);
   if (letter.empty()) return false;
-  const Asked asked = AskedOf(sent);
+  Asked asked = AskedOf(sent);
+  if (asked.asks) asked.options.permit = &asked.ask;
   switch (letter[0]) {
     case 'A':
     case 'a':
@@ -86,7 +134,9 @@ bool ReplyReader::ReadGroup(Sent& sent) {
       }
       return asked.mode != Mode::kCheck && ReadChanged(sent, asked);
     case 'P':  // a plain call has no ids, and its bytes are others
-      return !asked.plain && ReadReplay(sent);
+      return !asked.plain && ReadReplay(sent, asked);
+    case 'H':
+      return asked.mode == Mode::kHolders && ReadHolders(sent, asked);
     case 'O':
       sent.answer = Answer::kAskGroup;
       return true;
@@ -134,8 +184,7 @@ std::span<core::Operation> ReplyReader::Borrow(const Sent& sent, const Asked& as
   }
   room_.limits.resize(std::max<size_t>(room_.limits.size(), sent.count));
   room_.edges.resize(sent.count);
-  std::string_view bytes = std::string_view(call_.groups_).substr(sent.at);
-  if (!asked.plain) bytes.remove_prefix(kGroupBytes);
+  std::string_view bytes = std::string_view(call_.groups_).substr(sent.at + asked.head);
   for (uint32_t i = 0; i < sent.count; ++i) {
     const size_t limit_at = Get<uint16_t>(bytes, 2) * PackedLimit::kBytes;
     const PackedLimit packed(std::string_view(call_.limits_).substr(limit_at));
@@ -147,11 +196,10 @@ std::span<core::Operation> ReplyReader::Borrow(const Sent& sent, const Asked& as
       room_.operations[i] = {};
       room_.operations[i].limit = &limit;
       room_.operations[i].cost = Get<uint32_t>(bytes, 4);
-      bytes.remove_prefix(kPlainBytes);
     } else {
       Rebuild(bytes, limit, room_.operations[i]);
-      bytes.remove_prefix(kOperationBytes + (asked.mode == Mode::kAdjust ? kChargeBytes : 0));
     }
+    bytes.remove_prefix(asked.each);
     room_.operations[i].boundaries = &room_.edges[i];
   }
   return room_.operations;
@@ -205,7 +253,14 @@ bool ReplyReader::ReadDecided(Sent& sent, const Asked& asked, char letter) {
   GiveBack(sent, operations);
   Decided(sent, GroupState::kDecided);
   if (sent.group != nullptr) {
-    sent.group->result.replayable = letter != 'a';
+    GroupResult& result = sent.group->result;
+    result.replayable = letter != 'a';
+    if (std::any_of(operations.begin(), operations.end(), Holds)) result.permit_id = asked.ask.id;
+    for (const core::Operation& operation : operations) {
+      if (!operation.verdict.queued) continue;
+      result.queued = true;
+      result.ask_again_after = std::clamp(operation.verdict.retry_after, Micros{1'000}, kAskAgainAtMost);
+    }
   } else if (sent.charged) {
     const size_t before = undo_.size();
     call_.TakeBack(sent, operations, undo_);
@@ -259,15 +314,21 @@ void ReplyReader::Reset(Sent& sent, const Asked& asked) {
 }
 
 // Fills room_.operations with the first answer, from what it was decided by.
-bool ReplyReader::DecideAgain(std::string_view first_answer, size_t count) {
+bool ReplyReader::DecideAgain(std::string_view first_answer, size_t count, Hash128& permit) {
   if (first_answer.size() < kNumber + kGroupBytes) return false;
   const EngineTime then{GetDouble(first_answer.data())};
-  const std::string_view head = first_answer.substr(kNumber, kGroupBytes);
+  const std::string_view whole = first_answer.substr(kNumber);
+  const std::string_view head = whole.substr(0, kGroupBytes);
   first_answer.remove_prefix(kNumber + kGroupBytes);
   const auto flags = static_cast<uint8_t>(head[1]);
+  const HeadAsk ask = AskBehind(whole);
+  if ((flags & kAskFlag) != 0 && (ask.bytes == 0 || first_answer.size() < ask.bytes)) return false;
+  first_answer.remove_prefix(ask.bytes);
+  permit = ask.ask.id;
   const core::GroupOptions options{.max_wait = {GetDouble(&head[6])},
                                    .force = (flags & kForceFlag) != 0,
-                                   .partial = (flags & kPartialFlag) != 0};
+                                   .partial = (flags & kPartialFlag) != 0,
+                                   .permit = ask.bytes > 0 ? &ask.ask : nullptr};
   if (room_.found.size() < count) room_.found.resize(count);
   room_.operations.resize(count);
   room_.limits.resize(std::max(room_.limits.size(), count));
@@ -290,7 +351,7 @@ bool ReplyReader::DecideAgain(std::string_view first_answer, size_t count) {
          core::DecideGroup(room_.operations, options, then) == core::GroupStatus::kDecided;
 }
 
-bool ReplyReader::ReadReplay(Sent& sent) {
+bool ReplyReader::ReadReplay(Sent& sent, const Asked& asked_now) {
   const std::string_view size = Take(sizeof(uint32_t));
   if (size.size() != sizeof(uint32_t)) return false;
   const std::string_view record = Take(Get<uint32_t>(size, 0));
@@ -298,14 +359,15 @@ bool ReplyReader::ReadReplay(Sent& sent) {
   const size_t count = Get<uint16_t>(record, kRecordBytes - sizeof(uint16_t));
   const std::string_view rows = record.substr(kRecordBytes, count * kRowBytes);
   if (rows.size() != count * kRowBytes) return false;
-  if (!DecideAgain(record.substr(kRecordBytes + rows.size()), count)) {
+  Hash128 permit;
+  if (!DecideAgain(record.substr(kRecordBytes + rows.size()), count, permit)) {
     Refuse(sent, Answer::kForeign, GroupState::kUnavailable, Reason::kEngineDown);
     return true;
   }
   Decided(sent, GroupState::kDecided);
   if (sent.group == nullptr) return true;
   sent.group->result.replayed = true;
-  const std::string_view asked = std::string_view(call_.groups_).substr(sent.at + kGroupBytes);
+  const std::string_view asked = std::string_view(call_.groups_).substr(sent.at + asked_now.head);
   for (uint32_t i = 0; i < sent.count; ++i) {
     core::Operation& operation = *call_.operations_[sent.first + i];
     const auto name = Get<uint64_t>(asked, i * kOperationBytes + kNameAt);
@@ -318,8 +380,48 @@ bool ReplyReader::ReadReplay(Sent& sent) {
       operation.skipped = false;
       operation.verdict = room_.operations[j].verdict;
       operation.charge = ChargeAt(&rows[j * kRowBytes + sizeof name + 1]);
+      if (Holds(operation)) sent.group->result.permit_id = permit;
     }
   }
+  return true;
+}
+
+bool ReplyReader::ReadHolders(Sent& sent, const Asked& asked) {
+  constexpr size_t kTotals = 2 * kNumber + 1 + sizeof(uint16_t);
+  constexpr size_t kHolder = 16 + sizeof(uint32_t) + 2 * kNumber + sizeof(uint16_t);
+  const std::span<core::Operation> operations = Borrow(sent, asked);
+  if (operations.size() != 1) return false;
+  core::Operation& operation = operations[0];
+  if (!TakeFound(*operation.limit, reply_, room_.found[0], operation.bucket)) return false;
+  operation.cost = 0;
+  operation.skipped = false;
+  // A listing by an older limit than the bucket's is one all the same.
+  operation.bucket.version = std::min(operation.bucket.version, operation.limit->version);
+  if (core::DecideGroup(operations, {}, call_.now_) != core::GroupStatus::kDecided) return false;
+  operation.edit = {};
+  const std::string_view totals = Take(kTotals);
+  if (totals.size() != kTotals) return false;
+  HolderList unheard;
+  HolderList& list = sent.group != nullptr && sent.group->listing != nullptr ? *sent.group->listing : unheard;
+  list.bucket = operation.name;
+  list.in_use = GetDouble(totals.data());
+  list.waiting = GetDouble(totals.data() + kNumber);
+  list.more = totals[2 * kNumber] != 0;
+  list.entries.clear();
+  for (auto left = Get<uint16_t>(totals, 2 * kNumber + 1); left > 0; --left) {
+    const std::string_view bytes = Take(kHolder);
+    if (bytes.size() != kHolder) return false;
+    const auto size = Get<uint16_t>(bytes, kHolder - sizeof(uint16_t));
+    const std::string_view name = Take(size);
+    if (name.size() != size) return false;
+    list.entries.push_back({.id = HashAt(bytes.data()),
+                            .weight = Get<uint32_t>(bytes, 16),
+                            .fence = GetDouble(&bytes[20]),
+                            .expires_in = EngineTime{GetDouble(&bytes[28])} - call_.now_,
+                            .holder = std::string(name)});
+  }
+  GiveBack(sent, operations);
+  Decided(sent, GroupState::kDecided);
   return true;
 }
 
@@ -334,7 +436,16 @@ void ScriptCall::TakeBack(const Sent& sent, std::span<const core::Operation> ope
   const bool plain = kind_ != ScriptKind::kGroup;
   std::string_view bytes = std::string_view(groups_).substr(sent.at);
   const uint16_t id = sent.id_kept ? Get<uint16_t>(bytes, 4) : uint16_t{0};
-  if (!plain) bytes.remove_prefix(kGroupBytes);
+  Hash128 permit;
+  size_t each = kOperationBytes;
+  if (plain) {
+    each = kind_ == ScriptKind::kPermits ? kPlainPermitsBytes : kPlainBytes;
+    if (kind_ == ScriptKind::kPermits) permit = HashAt(&bytes[8]);
+  } else {
+    const HeadAsk ask = AskBehind(bytes);
+    permit = ask.ask.id;
+    bytes.remove_prefix(kGroupBytes + ask.bytes);
+  }
   for (const core::Operation& operation : operations) {
     const size_t limit_at = Get<uint16_t>(bytes, 2) * PackedLimit::kBytes;
     if (operation.charge.cost > 0) {
@@ -343,9 +454,10 @@ void ScriptCall::TakeBack(const Sent& sent, std::span<const core::Operation> ope
                       .charge = operation.charge,
                       .shadow = operation.limit->shadow,
                       .id_key = std::string(KeyAt(id)),
-                      .decided = now_});
+                      .decided = now_,
+                      .permit = Holds(operation) ? permit : Hash128{}});
     }
-    bytes.remove_prefix(plain ? kPlainBytes : kOperationBytes);
+    bytes.remove_prefix(each);
   }
 }
 

@@ -29,6 +29,10 @@ class ReplyReader {
     core::GroupOptions options;
     uint16_t id = 0;  // number of the id's key
     bool plain = false;
+    bool asks = false;  // `ask` is what it brought to hold
+    core::PermitAsk ask;
+    size_t head = 0;  // where its operations begin
+    size_t each = 0;  // bytes of one of them
   };
 
   Asked AskedOf(const Sent& sent) const;
@@ -36,8 +40,9 @@ class ReplyReader {
   bool ReadGroup(Sent& sent);
   bool ReadDecided(Sent& sent, const Asked& asked, char letter);
   bool ReadChanged(Sent& sent, const Asked& asked);
-  bool ReadReplay(Sent& sent);
-  bool DecideAgain(std::string_view first_answer, size_t count);
+  bool ReadReplay(Sent& sent, const Asked& asked);
+  bool ReadHolders(Sent& sent, const Asked& asked);
+  bool DecideAgain(std::string_view first_answer, size_t count, Hash128& permit);
   void Reset(Sent& sent, const Asked& asked);
 
   // The operations of a group, side by side: the batch's own where they are, else copies.

@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
@@ -26,6 +27,7 @@ constexpr std::array<bool, 256> kPlainInValue = MakePlain("-._~()@/:+=");
 constexpr std::string_view kHex = "0123456789abcdef";
 constexpr char kSeparator = ',';
 constexpr char kDigestMark = '#';
+constexpr int kSlotShift = 50;  // the slot's 14 bits in the first half of a name
 
 void AppendEscaped(std::string& out, std::string_view text, const std::array<bool, 256>& plain) {
   size_t from = 0;
@@ -103,7 +105,10 @@ Result<void> CheckPrefix(std::string_view prefix) {
   return {};
 }
 
-BucketKeys::BucketKeys(std::string_view prefix, const core::Limit& limit) : shard_part_(limit.shard_part) {
+BucketKeys::BucketKeys(std::string_view prefix, const core::Limit& limit)
+    : shard_part_(limit.shard_part),
+      permits_(limit.params.algorithm == core::Algorithm::kPermits),
+      prefix_(permits_ ? prefix : std::string_view()) {
   head_ = prefix;
   head_ += '{';
   tag_begin_ = head_.size();
@@ -139,12 +144,58 @@ BucketKeys::Tag BucketKeys::AppendKey(std::string& out, std::span<const std::str
   return {begin + head_.size(), end};
 }
 
+Hash128 BucketKeys::AppendReadable(std::string& out, std::span<const std::string_view> values) const {
+  const size_t begin = out.size();
+  const Tag tag = AppendKey(out, values);
+  const auto slot = static_cast<uint64_t>(
+      SlotOfCrc(Crc16(std::string_view(out).substr(tag.begin, tag.end - tag.begin), head_crc_)));
+  out.erase(begin, prefix_.size());
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  EVP_Digest(out.data() + begin, out.size() - begin, digest.data(), &size, EVP_sha256(), nullptr);
+  out.erase(std::remove_if(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(),
+                           [](char c) { return c == '{' || c == '}'; }),
+            out.end());
+  Hash128 name;
+  for (size_t i = 0; i < 8; ++i) {
+    name.high = name.high << 8 | digest[i];
+    name.low = name.low << 8 | digest[8 + i];
+  }
+  name.high = slot << kSlotShift | name.high >> (64 - kSlotShift);
+  return name;
+}
+
+int32_t SlotOfPermits(const Hash128& bucket) { return static_cast<int32_t>(bucket.high >> kSlotShift); }
+
+void AppendPermitKey(std::string& out, std::string_view prefix, const Hash128& bucket) {
+  out += prefix;
+  out += '{';
+  out += TagOfSlot(SlotOfPermits(bucket));
+  out += "}p:";
+  for (const uint64_t half : {bucket.high, bucket.low}) {
+    for (int shift = 60; shift >= 0; shift -= 4) out += kHex[(half >> shift) & 15];
+  }
+}
+
+void AppendHash(std::string& out, const Hash128& hash) {
+  for (const uint64_t half : {hash.high, hash.low}) {
+    for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(half >> shift);
+  }
+}
+
 int32_t BucketKeys::Append(std::string& out, std::span<const std::string_view> values) const {
+  if (permits_) {
+    std::string readable;
+    const Hash128 name = AppendReadable(readable, values);
+    AppendPermitKey(out, prefix_, name);
+    return SlotOfPermits(name);
+  }
   const Tag tag = AppendKey(out, values);
   return SlotOfCrc(Crc16(std::string_view(out).substr(tag.begin, tag.end - tag.begin), head_crc_));
 }
 
 void BucketKeys::AppendWithoutSlot(std::string& out, std::span<const std::string_view> values) const {
+  if (permits_) return static_cast<void>(Append(out, values));
   AppendKey(out, values);
 }
 

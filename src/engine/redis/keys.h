@@ -3,12 +3,16 @@
 //
 //   a bucket               <prefix>{<domain>/<limit>:<identity>:<values>}
 //   the same, sharded      <prefix>{<domain>:<value of shard_by>}<limit>:<identity>:<the other values>
+//   a bucket of permits    <prefix>{<tag of the slot>}p:<the bucket's name>
 //   a request id, no slots <prefix>id:<domain>:<id>
 //   a request id, slots    <prefix>{<tag of the slot>}id:<domain>:<id>
 //
 // <identity> is a hash of Limit::identity (16 hexadecimal digits). Values are joined with commas; every byte of a name,
 // value or id but A-Z a-z 0-9 and some signs is written as %XX, so braces, commas, spaces, line feeds and zero bytes
 // stand nowhere raw. Values that would take more than kMaxValueBytes are written as # and the SHA-256 of all of them.
+//
+// A bucket of permits is asked for by its name alone (engine/permit_call.h): 14 bits of the slot in which another bucket
+// with these values would stand, and 114 bits of a SHA-256 of its readable key, which the bucket has inside.
 //
 // A request id's key depends on nothing but domain, id and slot: a repeat finds it on every slot that both it and the
 // first request touch, whatever other buckets they have. (The slot's own tag, see TagOfSlot, stands in for that of a
@@ -23,6 +27,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/hash.h"
 #include "base/result.h"
 #include "core/limit.h"
 #include "engine/redis/slots.h"
@@ -48,6 +53,11 @@ class BucketKeys {
   // The same where there are no slots: a little cheaper.
   void AppendWithoutSlot(std::string& out, std::span<const std::string_view> values) const;
 
+  // Of a permit limit. Append gives the key by the bucket's name.
+  bool permits() const { return permits_; }
+  // Appends the readable key without prefix and braces; the name.
+  Hash128 AppendReadable(std::string& out, std::span<const std::string_view> values) const;
+
  private:
   // Where the hash tag stands in what was appended.
   struct Tag {
@@ -61,7 +71,15 @@ class BucketKeys {
   size_t tag_begin_;   // in head_
   uint16_t head_crc_;  // of what of the tag stands in head_
   int shard_part_;     // as Limit::shard_part
+  bool permits_;
+  std::string prefix_;  // permits
 };
+
+// The key of a bucket of permits, and its slot.
+int32_t SlotOfPermits(const Hash128& bucket);
+void AppendPermitKey(std::string& out, std::string_view prefix, const Hash128& bucket);
+// As the scripts have them.
+void AppendHash(std::string& out, const Hash128& hash);
 
 // The key of a request's id. `slot` is that of the buckets it stands with, or Exchange::kNoSlot.
 void AppendIdKey(std::string& out, std::string_view prefix, int32_t slot, std::string_view domain,

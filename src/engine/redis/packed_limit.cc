@@ -22,6 +22,10 @@ enum At : size_t {
 };
 
 constexpr size_t kNumber = sizeof(double);
+// Of a found bucket of permits: version, lease, capacity, latest expiry, held, last fence, mark; then flags.
+constexpr size_t kPermitNumbers = 7;
+constexpr char kWaitsFlag = 1;
+constexpr char kOvertakesFlag = 2;
 constexpr int64_t kTicks[] = {1, 1'000, 1'000'000};
 
 uint8_t TickCode(Micros tick) { return tick.count == 1 ? 0 : tick.count == 1'000 ? 1 : 2; }
@@ -42,12 +46,14 @@ int64_t PartA(const LimitParams& params) {
   return params.algorithm == Algorithm::kTokenBucket ? params.drain : params.period.count;
 }
 int64_t PartB(const LimitParams& params) {
+  if (params.algorithm == Algorithm::kPermits) return params.capacity;
   return params.algorithm == Algorithm::kTokenBucket ? params.unit_cost : 0;
 }
 
 bool SetParts(int64_t a, int64_t b, uint8_t tick_code, LimitParams& params) {
   if (a < 1 || a > core::kMaxExact || b > core::kMaxExact || tick_code > 2) return false;
   if (HasTick(params.algorithm)) params.tick = {kTicks[tick_code]};
+  if (params.algorithm == Algorithm::kPermits) params.capacity = b;
   if (params.algorithm != Algorithm::kTokenBucket) {
     params.period = {a};
     return a % params.tick.count == 0;
@@ -99,7 +105,7 @@ bool PackedLimit::Unpack(core::Limit& limit) const {
   const auto window = static_cast<uint8_t>(bytes[kWindow]);
   const auto kind = static_cast<uint8_t>(bytes[kKind]);
   if (static_cast<uint8_t>(bytes[kHead]) != kLayout) return false;
-  if ((shape & 15) > static_cast<uint8_t>(Algorithm::kSlidingLog)) return false;
+  if ((shape & 15) > static_cast<uint8_t>(Algorithm::kPermits)) return false;
   if (window > static_cast<uint8_t>(core::WindowKind::kYear)) return false;
   if (kind > static_cast<uint8_t>(core::RateKind::kUnlimited)) return false;
   LimitParams params;
@@ -123,9 +129,10 @@ bool TakeFound(const core::Limit& limit, std::string_view& bytes, FoundRoom& roo
   }
   const LimitParams& params = limit.params;
   const bool bucket = params.algorithm == Algorithm::kTokenBucket;
+  const bool permits = params.algorithm == Algorithm::kPermits;
   const bool log = params.algorithm == Algorithm::kSlidingLog;
   const size_t numbers = params.algorithm == Algorithm::kFixedWindow ? 4 : log ? 6 : 5;
-  const size_t size = 2 + numbers * kNumber;
+  const size_t size = 2 + (permits ? kPermitNumbers * kNumber + 1 : numbers * kNumber);
   const auto shape = bytes.size() < size ? uint8_t{255} : static_cast<uint8_t>(bytes[1]);
   if ((shape & 15) != static_cast<uint8_t>(params.algorithm) || static_cast<uint8_t>(bytes[0]) != kLayout)
     return false;
@@ -134,7 +141,7 @@ bool TakeFound(const core::Limit& limit, std::string_view& bytes, FoundRoom& roo
   view.present = true;
   view.version = next();
   const int64_t a = next();
-  const int64_t b = bucket ? next() : 0;
+  const int64_t b = bucket || permits ? next() : 0;
   if (log) {
     const core::LogRun mark{{next()}, next()};
     view.state.stamp = {next()};
@@ -149,7 +156,15 @@ bool TakeFound(const core::Limit& limit, std::string_view& bytes, FoundRoom& roo
   } else {
     view.state.stamp = {next()};
     view.state.value = next();
-    if (params.algorithm == Algorithm::kSlidingWindow) view.state.before = next();
+    if (params.algorithm == Algorithm::kSlidingWindow || permits) view.state.before = next();
+  }
+  if (permits) {
+    const int64_t mark = next();
+    if (mark < 0 || mark > core::kMaxExact) return false;
+    room.holders.Set({mark});
+    view.holders = &room.holders;
+    view.waits = (*in & kWaitsFlag) != 0;
+    view.overtakes = (*in & kOvertakesFlag) != 0;
   }
   bytes.remove_prefix(size);
   if (a == PartA(params) && b == PartB(params) && shape == Shape(params)) [[likely]] {

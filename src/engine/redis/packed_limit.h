@@ -13,6 +13,7 @@
 
 #include "core/limit.h"
 #include "core/operation.h"
+#include "core/permit.h"
 
 namespace penstock::engine::redis {
 
@@ -51,10 +52,25 @@ struct PackedLimit {
   bool Unpack(core::Limit& limit) const;
 };
 
+// The one holder that a script names of all: by whose expiry a refused request fits. What he stands for weighs enough.
+class MarkedHolder final : public core::HolderOrder {
+ public:
+  void Set(EngineTime expires_at) {
+    holder_ = {.id = {}, .expires_at = expires_at, .weight = core::kMaxExact};
+  }
+  const core::Holder* Next(const core::Holder* after) const override {
+    return after == nullptr && holder_.expires_at.us > 0 ? &holder_ : nullptr;
+  }
+
+ private:
+  core::Holder holder_;
+};
+
 // What a view of a found bucket points into.
 struct FoundRoom {
   core::LimitParams params;
   std::array<core::LogRun, 2> runs;
+  MarkedHolder holders;
 };
 
 // Reads a found bucket from the front of `bytes`, drops it there, and shows it as core must see it who decides by

@@ -17,10 +17,7 @@ std::unique_ptr<EngineSession> RedisEngine::OpenLoop(const LoopParts& parts) {
   return std::make_unique<RedisSession>(*this, parts);
 }
 
-Result<void> RedisEngine::CanHold(const core::LimitParams& params) const {
-  if (params.algorithm == core::Algorithm::kPermits) return Invalid("this engine does not hold permits yet");
-  return {};
-}
+Result<void> RedisEngine::CanHold(const core::LimitParams&) const { return {}; }
 
 EngineStats RedisEngine::stats() const {
   EngineStats stats;

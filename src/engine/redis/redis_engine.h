@@ -33,7 +33,7 @@ class RedisEngine final : public Engine {
   std::string_view name() const override { return "redis"; }
   std::unique_ptr<EngineSession> OpenLoop(const LoopParts& parts) override;
   Result<void> CanHold(const core::LimitParams& params) const override;
-  bool CanHoldPermits() const override { return false; }
+  bool CanHoldPermits() const override { return true; }
   // Some session has a usable connection.
   bool ready() const override { return usable_links_.load(std::memory_order_relaxed) > 0; }
   EngineStats stats() const override;

@@ -31,6 +31,9 @@ RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
       timer_(parts.timer),
       self_(std::make_shared<RedisSession*>(this)),
       undo_(*this, parts.timer, engine.clock(), engine.counters()),
+      permits_({parts.executor, engine.clock(),
+                engine.scripts()[static_cast<size_t>(ScriptKind::kPermitCalls)], engine.options().prefix,
+                engine.counters()}),
       heart_(engine.fleet(), parts.timer, engine.clock(), engine.options().prefix,
              engine.scripts()[static_cast<size_t>(ScriptKind::kFleet)]),
       hint_line_(engine.hints(), {*parts.dialer, parts.timer, engine.clock()}, engine.options()),
@@ -41,6 +44,7 @@ RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
       *topology_, timer_, engine.clock(), engine.scripts()[static_cast<size_t>(ScriptKind::kRegistry)],
       engine.options().prefix, &engine.hints(), &executor_});
   heart_.Start(*topology_);
+  permits_.Start(*topology_);
   hint_line_.Start(*topology_);
   Beat();
 }
@@ -58,6 +62,7 @@ void RedisSession::Close() noexcept {
   heart_.Stop();
   hint_line_.Stop();
   RefuseQueued();
+  permits_.Stop();
   topology_.reset();  // what is in flight is done, its fate unknown
   RefuseQueued();     // a request over several slots may have gone on to its next one
 }
@@ -118,6 +123,10 @@ void RedisSession::Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcep
       StartSpread(batch, group, deadline, sink);
     }
   }
+}
+
+void RedisSession::CallPermits(std::span<PermitCall> calls, SteadyTime deadline, PermitSink& sink) noexcept {
+  permits_.Call(calls, deadline, sink);
 }
 
 bool RedisSession::FindSlots(std::span<const core::Operation> operations) {
@@ -249,9 +258,23 @@ void RedisSession::NameKeys(const Ticket& ticket) {
   key_bytes_.clear();
   part_operations_.clear();
   part_keys_.clear();
+  readable_bytes_.clear();
+  part_readable_.clear();
   size_t ends[kMaxLimitsPerRequest + 1];
+  size_t readable_ends[kMaxLimitsPerRequest + 1];
+  bool permits = false;
   for (size_t i = 0; i < operations.size(); ++i) {
-    BindingOf(*operations[i].limit).keys.AppendWithoutSlot(key_bytes_, operations[i].key);
+    const BucketKeys& keys = BindingOf(*operations[i].limit).keys;
+    if (keys.permits()) {
+      operations[i].name = keys.AppendReadable(readable_bytes_, operations[i].key);
+      operations[i].named = permits = true;
+      AppendPermitKey(key_bytes_, engine_.options().prefix, operations[i].name);
+    } else {
+      if (!operations[i].named)
+        operations[i].name = {};  // not what the operation's place was used for before
+      keys.AppendWithoutSlot(key_bytes_, operations[i].key);
+    }
+    readable_ends[i] = readable_bytes_.size();
     part_operations_.push_back(&operations[i]);
     ends[i] = key_bytes_.size();
   }
@@ -263,13 +286,18 @@ void RedisSession::NameKeys(const Ticket& ticket) {
   for (size_t i = 0; i < operations.size(); ++i) {
     part_keys_.push_back(std::string_view(key_bytes_).substr(begin, ends[i] - begin));
     begin = ends[i];
+    if (!permits) continue;
+    const size_t from = i == 0 ? 0 : readable_ends[i - 1];
+    part_readable_.push_back(std::string_view(readable_bytes_).substr(from, readable_ends[i] - from));
   }
   part_ = {.batch = ticket.batch,
            .group = ticket.group,
            .operations = part_operations_,
            .keys = part_keys_,
            .id_key = std::string_view(key_bytes_).substr(begin),
-           .by_group = ticket.by_group};
+           .by_group = ticket.by_group,
+           .readable = part_readable_,
+           .session = permits_.session()};
 }
 
 ScriptCall::Added RedisSession::AddTo(PendingCall& call, const Ticket& ticket) {

@@ -20,6 +20,7 @@
 #include "engine/redis/fleet.h"
 #include "engine/redis/hint_line.h"
 #include "engine/redis/pending_call.h"
+#include "engine/redis/permit_caller.h"
 #include "engine/redis/redis_engine.h"
 #include "engine/redis/registry.h"
 #include "engine/redis/spread_group.h"
@@ -39,6 +40,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   ~RedisSession() override;
 
   void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept override;
+  void CallPermits(std::span<PermitCall> calls, SteadyTime deadline, PermitSink& sink) noexcept override;
   void Close() noexcept override;
   EngineTime EstimateNow() const override;
   LimitRegistry& registry() override { return *registry_; }
@@ -103,6 +105,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   std::vector<std::unique_ptr<PendingCall>> idle_;
   std::vector<std::unique_ptr<SpreadGroup>> spread_;
   UndoQueue undo_;
+  PermitCaller permits_;
   FleetBeat heart_;
   HintLine hint_line_;
   std::unique_ptr<RedisRegistry> registry_;
@@ -113,6 +116,8 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   std::string key_bytes_;
   std::vector<core::Operation*> part_operations_;
   std::vector<std::string_view> part_keys_;
+  std::string readable_bytes_;
+  std::vector<std::string_view> part_readable_;
   CallPart part_;
   std::vector<Undo> charged_;
 };

@@ -15,14 +15,16 @@ struct Script {
   std::string sha1;  // 40 hexadecimal digits: what EVALSHA calls it by
 };
 
-// The plain ones stand as core::Algorithm does. The last two decide nothing: a node's heartbeat (fleet.h),
-// and the registry of limits (registry.h).
+// The plain ones stand as core::Algorithm does. kPermitCalls is for what is asked about permits by their ids
+// (permit_caller.h). The last two decide nothing: a node's heartbeat (fleet.h), and the registry of limits (registry.h).
 enum class ScriptKind : uint8_t {
   kTokenBucket,
   kFixedWindow,
   kSlidingWindow,
   kSlidingLog,
+  kPermits,
   kGroup,
+  kPermitCalls,
   kFleet,
   kRegistry
 };

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "engine/redis/binding.h"
 #include "engine/redis/call_format.h"
+#include "engine/redis/keys.h"
 
 namespace penstock::engine::redis {
 namespace {
@@ -56,8 +57,11 @@ bool IsPlain(const CallPart& part) {
   const core::Operation& operation = *part.operations[0];
   const core::LimitParams& params = operation.limit->params;
   if (core::IsCalendar(params.window) && operation.boundaries == nullptr) return false;
-  return operation.cost > 0 && params.kind == core::RateKind::kFinite &&
-         params.algorithm <= core::Algorithm::kSlidingLog;
+  if (params.algorithm == core::Algorithm::kPermits) {
+    const core::PermitAsk* const ask = options.permit;
+    if (ask == nullptr || ask->queue_for.count > 0 || !ask->holder.empty()) return false;
+  }
+  return operation.cost > 0 && params.kind == core::RateKind::kFinite;
 }
 
 }  // namespace
@@ -68,6 +72,7 @@ void ScriptCall::Clear() {
   keys_.clear();
   limits_.clear();
   groups_.clear();
+  readable_.clear();
   key_places_.clear();
   sent_limits_.clear();
   command_.clear();
@@ -81,7 +86,7 @@ void ScriptCall::Begin(ScriptKind kind) {
 
 bool ScriptCall::HasRoom(size_t operations, size_t bytes) const {
   return sent_.size() < kMaxGroups && operations_.size() + operations <= kMaxOperations &&
-         keys_.size() + limits_.size() + groups_.size() + bytes <= kMaxBytes;
+         keys_.size() + limits_.size() + groups_.size() + readable_.size() + bytes <= kMaxBytes;
 }
 
 uint16_t ScriptCall::AddKey(std::string_view key) {
@@ -140,6 +145,8 @@ ScriptCall::Added ScriptCall::Add(const CallPart& part) {
   size_t bytes = kGroupBytes + part.id_key.size();
   for (const std::string_view key : part.keys)
     bytes += key.size() + PackedLimit::kBytes + kOperationBytes + kChargeBytes;
+  for (const std::string_view name : part.readable) bytes += name.size();
+  if (part.group->options.permit != nullptr) bytes += kAskBytes + part.group->options.permit->holder.size();
   if (empty()) {
     Begin(kind);
   } else if (kind_ != kind) {
@@ -163,28 +170,60 @@ ScriptCall::Added ScriptCall::Add(const CallPart& part) {
 
 void ScriptCall::AddPlain(const CallPart& part) {
   const core::Operation& operation = *part.operations[0];
-  Append(groups_, AddKey(part.keys[0]));
+  const uint16_t key = AddKey(part.keys[0]);
+  Append(groups_, key);
   const bool calendar = core::IsCalendar(operation.limit->params.window);
   Append(groups_, AddLimit(*operation.limit, calendar ? operation.boundaries : nullptr));
   Append(groups_, static_cast<uint32_t>(operation.cost));
+  if (kind_ != ScriptKind::kPermits) return;
+  AppendHash(groups_, part.group->options.permit->id);
+  AppendDouble(groups_, part.group->options.permit->lease.count);
+  if (!part.readable.empty()) AddReadable(key, part.readable[0]);
+}
+
+void ScriptCall::AddReadable(uint16_t key, std::string_view readable) {
+  // New keys have the highest numbers: most names that are there already are seen by that.
+  if (readable.empty() || key != key_places_.size()) return;
+  Append(readable_, key);
+  Append(readable_, static_cast<uint16_t>(readable.size()));
+  readable_ += readable;
+}
+
+void ScriptCall::AddAsk(const CallPart& part) {
+  const engine::Group& group = *part.group;
+  const core::PermitAsk none;
+  const core::PermitAsk& ask = group.options.permit == nullptr ? none : *group.options.permit;
+  std::string_view holder = ask.holder;
+  if (group.mode == Mode::kHolders && group.listing != nullptr) holder = group.listing->only;
+  AppendHash(groups_, ask.id);
+  Append(groups_, part.session);
+  AppendDouble(groups_, ask.lease.count);
+  AppendDouble(groups_, ask.queue_for.count);
+  Append(groups_, static_cast<uint16_t>(holder.size()));
+  groups_ += holder;
 }
 
 void ScriptCall::AddToGroup(const CallPart& part) {
   const engine::Group& group = *part.group;
   const core::GroupOptions& options = group.options;
   groups_ += static_cast<char>(group.mode);
+  const bool asks = options.permit != nullptr || group.mode == Mode::kHolders;
   groups_ += static_cast<char>((options.force ? kForceFlag : 0) | (options.partial ? kPartialFlag : 0) |
-                               (options.dry ? kDryFlag : 0) | (group.keep_id_anyway ? kKeepIdFlag : 0));
+                               (options.dry ? kDryFlag : 0) | (group.keep_id_anyway ? kKeepIdFlag : 0) |
+                               (asks ? kAskFlag : 0));
   Append(groups_, static_cast<uint16_t>(part.operations.size()));
   Append(groups_, part.id_key.empty() ? uint16_t{0} : AddKey(part.id_key));
   AppendDouble(groups_, options.max_wait.count);
   AppendDouble(groups_, group.mode == Mode::kAdjust ? 0 : group.keep_id.count);
   Append(groups_, group.fingerprint);
+  if (asks) AddAsk(part);
   for (size_t i = 0; i < part.operations.size(); ++i) {
     const core::Operation& operation = *part.operations[i];
     const core::Limit& limit = *operation.limit;
     const bool calendar = core::IsCalendar(limit.params.window);
-    Append(groups_, AddKey(part.keys[i]));  // without a number too: its bucket may know a newer version
+    const uint16_t key = AddKey(part.keys[i]);  // without a number too: its bucket may know a newer version
+    Append(groups_, key);
+    if (!part.readable.empty()) AddReadable(key, part.readable[i]);
     Append(groups_, AddLimit(limit, calendar ? operation.boundaries : nullptr));
     groups_ += static_cast<char>(operation.unit);
     groups_ += static_cast<char>(limit.shadow ? kShadowFlag : 0);
@@ -195,7 +234,7 @@ void ScriptCall::AddToGroup(const CallPart& part) {
 }
 
 ScriptCall::Added ScriptCall::AddUndo(std::span<const Undo> undo, uint64_t tag) {
-  size_t bytes = kGroupBytes;
+  size_t bytes = kGroupBytes + kAskBytes;
   for (const Undo& one : undo) {
     bytes += one.key.size() + one.id_key.size() + PackedLimit::kBytes + kOperationBytes + kChargeBytes;
   }
@@ -213,13 +252,17 @@ ScriptCall::Added ScriptCall::AddUndo(std::span<const Undo> undo, uint64_t tag) 
                    .at = static_cast<uint32_t>(groups_.size())});
   operations_.resize(operations_.size() + undo.size());
   const Undo& first = undo.front();
+  Hash128 permit;
+  for (const Undo& one : undo) permit = std::max(permit, one.permit);
   groups_ += static_cast<char>(Mode::kAdjust);
-  groups_ += static_cast<char>(kUndoFlag | (first.unless_replayed ? kUnlessReplayedFlag : 0));
+  groups_ += static_cast<char>(kUndoFlag | kAskFlag | (first.unless_replayed ? kUnlessReplayedFlag : 0));
   Append(groups_, static_cast<uint16_t>(undo.size()));
   Append(groups_, first.id_key.empty() ? uint16_t{0} : AddKey(first.id_key));
   AppendDouble(groups_, 0);
   AppendDouble(groups_, first.decided.us);
   Append(groups_, uint64_t{0});
+  AppendHash(groups_, permit);
+  groups_.append(kAskBytes - sizeof permit, 0);
   for (const Undo& one : undo) {
     Append(groups_, AddKey(one.key));
     Append(groups_, AddPackedLimit(one.limit));
@@ -236,8 +279,8 @@ std::string_view ScriptCall::command() {
   if (!command_.empty()) return command_;
   char not_after[sizeof(double)];
   PutDouble(not_after, not_after_.us);
-  command_.reserve(keys_.size() + limits_.size() + groups_.size() + 160);
-  AppendNumber(command_, '*', 3 + key_places_.size() + 3);
+  command_.reserve(keys_.size() + limits_.size() + groups_.size() + readable_.size() + 160);
+  AppendNumber(command_, '*', 3 + key_places_.size() + (readable_.empty() ? 3 : 4));
   AppendBulk(command_, "EVALSHA");
   AppendBulk(command_, script().sha1);
   AppendBulk(command_, std::to_string(key_places_.size()));
@@ -246,6 +289,7 @@ std::string_view ScriptCall::command() {
   not_after_at_ = command_.size() - sizeof not_after - 2;
   AppendBulk(command_, limits_);
   AppendBulk(command_, groups_);
+  if (!readable_.empty()) AppendBulk(command_, readable_);
   return command_;
 }
 

@@ -43,6 +43,7 @@ struct Undo {
   std::string id_key;            // empty: none
   EngineTime decided;            // the server's clock at the charge
   bool unless_replayed = false;  // nor if a repeat was already given the answer: then the charge stands
+  Hash128 permit;                // a permit limit: whose permit; the same in all of one request
 };
 
 // One group of a batch, or the part of it whose keys are on one server.
@@ -53,6 +54,9 @@ struct CallPart {
   std::span<const std::string_view> keys;        // of their buckets, in the same order
   std::string_view id_key;                       // empty: the group has no request id
   bool by_group = false;                         // ask by the script `group`, although it is plain
+  // Of permit limits, in the order of the keys: what a new bucket is called for people. Empty: no such limit.
+  std::span<const std::string_view> readable{};
+  uint64_t session = 0;  // who asks: whose word it is that somebody still waits
 };
 
 // What reading a reply needs: reused from call to call.
@@ -152,6 +156,8 @@ class ScriptCall {
   void TakeBack(const Sent& sent, std::span<const core::Operation> operations, std::vector<Undo>& undo) const;
   void AddPlain(const CallPart& part);
   void AddToGroup(const CallPart& part);
+  void AddAsk(const CallPart& part);
+  void AddReadable(uint16_t key, std::string_view readable);
 
   const std::span<const Script> scripts_;
   ScriptKind kind_ = ScriptKind::kGroup;
@@ -162,6 +168,7 @@ class ScriptCall {
   std::string keys_;
   std::string limits_;
   std::string groups_;
+  std::string readable_;  // names of buckets of permits
   std::vector<KeyPlace> key_places_;
   std::array<uint16_t, kKeyTable> key_table_{};  // numbers of keys by hash; 0 = free
   std::vector<SentLimit> sent_limits_;

@@ -292,7 +292,7 @@ TEST_F(ScriptCallTest, AnErrorFillsNothingAndGarbageIsNeverBelieved) {
 }
 
 TEST(Scripts, EachHasItsNameAndAPreludeStandsBeforeAll) {
-  ASSERT_EQ(Scripts().size(), 7u);
+  ASSERT_EQ(Scripts().size(), 9u);
   EXPECT_EQ(Scripts()[static_cast<size_t>(ScriptKind::kGroup)].name, "group");
   EXPECT_EQ(Scripts()[static_cast<size_t>(ScriptKind::kFleet)].name, "fleet");
   EXPECT_EQ(Scripts()[0].name, "token_bucket");

@@ -11,7 +11,7 @@ struct ScriptText {
   std::string_view text;
 };
 
-inline constexpr size_t kScriptCount = 7;
+inline constexpr size_t kScriptCount = 9;
 extern const ScriptText kScriptTexts[kScriptCount];
 
 }  // namespace penstock::engine::redis

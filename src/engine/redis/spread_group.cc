@@ -26,6 +26,8 @@ SpreadGroup::SpreadGroup(Asker& asker, UndoQueue& undo, std::string_view prefix,
   for (const core::Operation& operation : request_.batch.operations(request_.group)) {
     costs_.push_back(operation.cost);
   }
+  if (request_.group.options.permit != nullptr) ask_ = *request_.group.options.permit;
+  ask_.queue_for = {};
   MakeParts(slots);
 }
 
@@ -70,6 +72,7 @@ void SpreadGroup::Fill(Part& part, bool dry) {
   Group& group = part.batch.AddGroup();
   group.mode = whole.mode;
   group.options = whole.options;
+  if (whole.options.permit != nullptr) group.options.permit = &ask_;
   group.options.dry = dry || whole.options.dry;
   if (phase_ == Phase::kDebit && whole.options.partial) {  // the cost is known by now
     group.options.partial = false;
@@ -177,6 +180,8 @@ void SpreadGroup::TakeBack() {
       undo.charge = operation.charge;
       undo.shadow = operation.limit->shadow;
       undo.decided = group.result.now;
+      if (operation.limit->params.algorithm == core::Algorithm::kPermits)
+        undo.permit = group.result.permit_id;
       undo.unless_replayed = true;
       BindingOf(*operation.limit).keys.Append(undo.key, operation.key);
       if (!group.request_id.empty() && group.result.replayable) {  // else the id was not kept
@@ -215,6 +220,8 @@ void SpreadGroup::CopyOut(Part& part) {
     operation.verdict = part.failed ? core::Verdict{} : from[i].verdict;
     operation.charge = part.failed ? core::Charge{} : from[i].charge;
     operation.skipped = !part.failed && from[i].skipped;
+    operation.named = from[i].named;
+    operation.name = from[i].name;
   }
 }
 
@@ -233,6 +240,7 @@ void SpreadGroup::AllAnswered() {
     all_replayed &= one.replayed;
     result.replayable &= one.replayable;
     result.now = std::max(result.now, one.now);
+    if (one.permit_id != Hash128{}) result.permit_id = one.permit_id;
     if (one.state == GroupState::kDecided && part.enforced) refused |= Refuses(part);
   }
   if (all_unknown) return Finish(parts_[0].batch.groups()[0].result);

@@ -78,6 +78,7 @@ class SpreadGroup final : private Sink {
   const std::string_view prefix_;
   const SpreadRequest request_;
   const std::function<void(SpreadGroup&)> finished_;
+  core::PermitAsk ask_;  // of the parts: nobody stands in a queue whose turn is no turn in another slot
 
   Phase phase_ = Phase::kAll;
   std::vector<Part> parts_;     // in the order of debit

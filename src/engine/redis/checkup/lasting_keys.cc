@@ -16,7 +16,9 @@ bool IsLastingKey(std::string_view prefix, std::string_view key) {
 }
 
 bool IsBookKey(std::string_view prefix, std::string_view key) {
-  return IsLastingKey(prefix, key) || NameOf(prefix, key) == "{fleet}";
+  const std::string_view name = NameOf(prefix, key);
+  const bool permits = name.size() == 40 && name[0] == '{' && name.substr(5, 3) == "}p:";
+  return IsLastingKey(prefix, key) || name == "{fleet}" || permits;
 }
 
 }  // namespace penstock::checkup

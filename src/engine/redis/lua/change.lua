@@ -22,11 +22,11 @@ end
 local function adjust(o, charge, delta)
   o.charge = charge
   if not o.limit.finite then return end
-  o.left_alone = is_stale(o)
+  o.left_alone = is_stale(o) and not (o.rule.whole and delta < 0)  -- a permit is given back whatever its limit became
   if o.left_alone then return end
   local change = math.max(delta, -math.max(charge.cost, 0))
   local kept = change
-  if o.stored and o.seen > charge.version then kept = math.max(change, 0) end
+  if o.stored and o.seen > charge.version and not o.rule.whole then kept = math.max(change, 0) end
   amend_charge(o, charge, kept)
   o.charge = {at = charge.at, window = charge.window, debt_before = charge.debt_before, cost = charge.cost + change,
               version = charge.version}
@@ -87,9 +87,11 @@ local function settle(group, operations)
   for i = 1, #operations do
     local o = operations[i]
     local row = rows[o.name]
-    o.skipped = not row
+    o.skipped, o.ask = not row, record.ask
     -- A shadow limit that had no room took no part.
-    if row and row.took then
+    if row and row.took and o.rule.whole then
+      adjust(o, row.charge, 0)  -- a permit is given back by its own number alone
+    elseif row and row.took then
       adjust(o, row.charge, o.cost - row.charge.cost)
       row.charge = o.charge
     else
@@ -133,7 +135,12 @@ local function reset(_, operations)
   if answer then return answer, problem end
   for i = 1, #operations do
     local o = operations[i]
-    if o.found then
+    if o.rule.reset and o.limit.finite then
+      if o.found then
+        answer, problem = o.rule.reset(o)
+        if answer then return answer, problem end
+      end
+    elseif o.found then
       local reply = pcall('DEL', KEYS[o.key])
       if type(reply) == 'table' then return 'E', reply end
       wrote = true
@@ -143,4 +150,13 @@ local function reset(_, operations)
   return 'D'
 end
 
-return {settle, reset, adjust_all}
+-- Who holds the bucket of the one operation.
+local function holders(_, operations)
+  local o = operations[1]
+  if not o or not o.rule.holders or not o.limit.finite then return 'X' end
+  local answer, problem = look(o)
+  if answer then return answer, problem end
+  return o.rule.holders(o)
+end
+
+return {settle, reset, adjust_all, holders}

@@ -31,6 +31,20 @@ local function spend(o, cost)
   end
 end
 
+-- The first limit whose queue the asker may stand in: nothing else than permits refuses, and all of them only for now.
+local function where_to_queue(operations, group)
+  if group.dry or not group.ask or group.ask.queue_for <= 0 then return nil end
+  local first
+  for i = 1, #operations do
+    local o = operations[i]
+    if not o.shadow and not o.allowed then
+      if not o.rule.whole or not o.limit.finite or o.asked > o.limit.capacity then return nil end
+      first = first or o
+    end
+  end
+  return first
+end
+
 -- What is told of each operation's bucket as it was found. Before anything is spent.
 local function pieces_of(operations)
   local pieces = {}
@@ -68,14 +82,16 @@ local function check(group, operations)
   for i = 1, #operations do
     local o = operations[i]
     o.asked = o.cost
-    if group.partial and not group.force and o.cost > 0 then o.asked = partial_cost(operations, o) end
+    if group.partial and not group.force and o.cost > 0 and not o.rule.whole then o.asked = partial_cost(operations, o) end
     o.allowed = passes(o, o.asked, group)
     if not o.allowed and not o.shadow then allowed = false end
   end
   local pieces = pieces_of(operations)
   local charged = false
+  local line = not allowed and where_to_queue(operations, group) or nil
   for i = 1, #operations do
     local o = operations[i]
+    if o.rule.queue and o.limit.finite then o.rule.queue(o, o == line, group.dry) end
     if allowed and o.allowed and o.limit.finite then
       spend(o, o.asked)
       if o.charged < 0 and o.rule.summary_of_refund then pieces[i] = o.rule.summary_of_refund(o, pieces[i]) end

@@ -1,6 +1,6 @@
 -- What a group asks for, taken apart: limits, operations, and the buckets they found. In `group` alone.
 local byte, sub = string.byte, string.sub
-local makers = {[0] = token_bucket_rules, fixed_window_rules, sliding_window_rules, sliding_log_rules}
+local makers = {[0] = token_bucket_rules, fixed_window_rules, sliding_window_rules, sliding_log_rules, permits_rules}
 local rules, limit_at, is_absent = {}, {}, {}
 local ticks = {[0] = 1, 1000, 1000000}
 local found = {}
@@ -31,8 +31,9 @@ local function limit_of(number)
   return limit
 end
 
--- The operation at `from`, and where the next one is. `charged` says that a charge stands with it.
-local function operation_at(from, charged)
+-- The operation at `from`, and where the next one is. `charged` says that a charge stands with it. `ask` is what the group
+-- brings to hold, or nil.
+local function operation_at(from, charged, ask)
   local key, number, unit, flags, cost, name, at = read('<HHBBdc8', groups, from)
   local limit, charge = limit_of(number), false
   if charged then
@@ -45,7 +46,7 @@ local function operation_at(from, charged)
           found = false, stored = false, seen = 0,  -- the bucket: its value, that taken apart, its version as it counts
           stamp = 0, value = 0, before = 0, log = '', first = 1, write = false, saturated = false,  -- and as it becomes
           charged = 0, at = 0, window = 0, debt_before = 0,  -- what is charged, as core::Charge
-          charge = charge, skipped = false, left_alone = false}, at
+          charge = charge, skipped = false, left_alone = false, ask = ask}, at
 end
 
 -- What of a value is ours and known: nil, or the answer for its group.
@@ -58,6 +59,7 @@ end
 
 -- Looks the operation's bucket up. Nil, or the answer for its group, and perhaps an error that ends the call.
 local function look(o)
+  if o.rule.look then return o.rule.look(o) end
   local limit, value = o.limit, found[o.key]
   o.stored, o.found = false, value
   if not value then
@@ -117,7 +119,10 @@ end
 local function store_all(operations)
   for i = 1, #operations do
     local o = operations[i]
-    if o.write then
+    if o.rule.keep and o.limit.finite then
+      local answer, problem = o.rule.keep(o)
+      if answer then return answer, problem end
+    elseif o.write then
       local value = o.rule.encode(o, o.limit)
       local answer, problem = store(KEYS[o.key], value, found[o.key], o.rule.idle_at(o, o.limit))
       if answer then return answer, problem end

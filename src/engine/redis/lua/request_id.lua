@@ -1,3 +1,10 @@
+-- What a group brings to hold (core::PermitAsk), and where it ends.
+local function ask_at(bytes, from)
+  local id, session, lease, queue_for, size, at = read('<c16c8ddH', bytes, from)
+  return {id = id, session = session, lease = lease, queue_for = queue_for, holder = sub(bytes, at, at + size - 1)},
+         at + size
+end
+
 -- What is kept under a request id (rule E10): for each operation its charge as it stands now, and all that the first
 -- answer was made of, so that a node makes the same one again although limits have changed since.
 
@@ -16,6 +23,8 @@ local function record_of(id)
   if #value < record.rest + 7 then return nil, 'X' end
   if record.expires <= now then return nil end
   record.first_at = read('<d', value, record.rest)
+  local flags = byte(value, record.rest + 9) or 0
+  if floor(flags / 64) % 2 == 1 and #value >= record.rest + 79 then record.ask = ask_at(value, record.rest + 38) end
   return record
 end
 

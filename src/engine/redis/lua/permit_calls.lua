@@ -1,0 +1,110 @@
+-- What is asked about permits by their numbers alone. ARGV: 1 not_after, 2 nothing, 3 the calls: key, verb (0 release,
+-- 1 renew, 2 leave the queue), number (16), weight (4), fence d, lease d. A place in the queue names its session where a
+-- holder has his fence.
+local out, n = {pack('<d', now)}, 1
+local changed, pending = {}, {}  -- pending: by bucket, the answers that hold only once it is stored
+
+local function gone(b, id)
+  local score = call('ZSCORE', b.key, id)
+  if score and score + lost + b[L] > now then return 'e' end
+  return 'u'
+end
+
+local function write(b)
+  local refused, problem = keep_bucket(b)
+  if problem then return problem end
+  if refused then
+    for _, place in ipairs(pending[b.number]) do out[place] = refused end
+  end
+  pending[b.number] = {}
+end
+
+-- The score under which the member stands, as of this call.
+local function score_of(b, member)
+  local score = b.now_at[member]
+  if score == nil then
+    score = tonumber(call('ZSCORE', b.key, member) or nil) or false
+    b.now_at[member] = score
+  end
+  return score
+end
+
+local verbs = {}
+verbs[0] = function(b, member)
+  local score = score_of(b, member)
+  if not score or score < 1 or score > far then return gone(b, sub(member, 1, 16)) end
+  if score <= now then return 'e' end
+  b.now_at[member] = false
+  b[U] = math.max(0, b[U] - weight_of(member))
+  b.exact, b.freed = false, true
+  b.drop[#b.drop + 1] = member
+  return 'r'
+end
+verbs[1] = function(b, member, lease)
+  local score = score_of(b, member)
+  if not score or score < 1 or score > far then return gone(b, sub(member, 1, 16)) end
+  if score <= now then return 'e' end
+  local expiry = math.max(score, now + lease_under(b[L], lease))
+  b.now_at[member] = expiry
+  -- Taken out and put in again: that goes where there is no memory left, and without it a permit would be lost.
+  b.drop[#b.drop + 1] = member
+  b.add[#b.add + 1] = expiry
+  b.add[#b.add + 1] = member
+  b[M], b[E] = math.max(b[M], expiry), math.min(b[E], expiry)
+  return 'n' .. pack('<d', expiry - now)
+end
+verbs[2] = function(b, member)
+  local place = sub(member, 1, 16) .. sub(member, 21, 28) .. sub(member, 17, 20)
+  local score = score_of(b, place)
+  if not score or score <= far then return 'u' end
+  b.now_at[place] = false
+  b[W] = math.max(0, b[W] - 1)
+  b.freed = true
+  b.drop[#b.drop + 1] = place
+  return 'r'
+end
+
+for at = 1, #groups, 39 do
+  local key, verb, member, lease = read('<HBc28d', groups, at)
+  local answer, problem
+  if late then
+    answer = 'L'
+  else
+    local b
+    b, answer, problem = bucket_at(key)
+    if answer == 'E' then
+      if not wrote then return problem end
+      answer = 'F'
+    end
+    if b and not b.present then
+      answer = 'u'
+    elseif b then
+      if not b.now_at then
+        b.now_at, pending[key], changed[#changed + 1] = {}, {}, b
+        if b[E] <= now then
+          count_out(b)
+          problem = write(b)
+          if problem then return problem end
+        end
+      end
+      -- The same permit twice in a call: what the first did must be known.
+      if b.now_at[member] ~= nil then
+        problem = write(b)
+        if problem then return problem end
+      end
+      if b.lost then
+        answer = 'F'
+      else
+        answer = verbs[verb](b, member, lease)
+        pending[key][#pending[key] + 1] = n + 1
+      end
+    end
+  end
+  n = n + 1
+  out[n] = answer
+end
+for _, b in ipairs(changed) do
+  local problem = write(b)
+  if problem then return problem end
+end
+return table.concat(out)

@@ -1,0 +1,201 @@
+-- Permits: the rules of core/permits.h. A bucket is one sorted set, so that it moves, expires and is lost as a whole. The
+-- score says what a member is (README.md): its numbers, holders' names, holders, who waits. A bucket is read once a call
+-- and written once a group (`group`) or a call.
+local sub = string.sub
+local far, lost = 4503599627370496, 9007199254740992  -- 2^52, 2^53
+local letters = {'V', 'L', 'N', 'U', 'F', 'M', 'E', 'T', 'W'}
+-- Version, lease, capacity; weight of who was not counted out, last fence; at least the latest expiry, at most the nearest;
+-- when the key expires; how many wait.
+local V, L, N, U, F, M, E, T, W = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local buckets = {}
+
+local function weight_of(member) return (read('<I4', member, 17)) end
+
+local function none(number)
+  local numbers = {0, 0, 0, 0, 0, 0, far, 0, 0}
+  numbers.number, numbers.key, numbers.present, numbers.was = number, KEYS[number], false, {}
+  numbers.drop, numbers.add, numbers.due = {}, {}, 0
+  return numbers
+end
+
+-- The bucket under a key number; or nil, the answer for who asks, and perhaps an error that ends the call.
+local function bucket_at(number)
+  local b = buckets[number]
+  if b then return b end
+  b = none(number)
+  local key = b.key
+  local scores = pcall('ZMSCORE', key, 'V', 'L', 'N', 'U', 'F', 'M', 'E', 'T', 'W')
+  if scores.err then
+    if wrote or string.find(scores.err, 'WRONGTYPE', 1, true) then return nil, 'X' end
+    return nil, 'E', scores
+  end
+  if scores[1] then
+    b.present = true
+    for i = 1, 9 do
+      local score = tonumber(scores[i] or nil)
+      if not score or floor(score) ~= score or score > -1 or score < -1 - far then return nil, 'X' end
+      b[i] = -1 - score
+      b.was[i] = b[i]
+    end
+    if b[L] < 1 then return nil, 'X' end
+  elseif call('ZCARD', key) > 0 then
+    if call('ZSCORE', key, 'layout') then return nil, 'N' end
+    return nil, 'X'
+  end
+  buckets[number] = b
+  return b
+end
+
+-- Removes or adds in slices that Lua can hand over at once. An error, or nil.
+local function change_members(command, key, list)
+  for from = 1, #list, 2000 do
+    local reply = pcall(command, key, unpack(list, from, math.min(from + 1999, #list)))
+    if type(reply) == 'table' and reply.err then return reply end
+    wrote = true
+  end
+end
+
+-- Tells the first who wait, as far as they fit, that they may ask again.
+local function wake(b)
+  b.freed = false
+  local room, ids = b[N] - b[U], {}
+  local first = call('ZRANGEBYSCORE', b.key, far + 1, '+inf', 'LIMIT', 0, 16)
+  for i = 1, #first do
+    room = room - weight_of(sub(first[i], 9))
+    if room < 0 then break end
+    ids[i] = string.gsub(sub(first[i], 1, 16), '.', function(c) return string.format('%02x', string.byte(c)) end)
+  end
+  local prefix = string.match(b.key, '^(.*){%w+}p:%x+$')
+  if #ids > 0 and prefix then pcall('PUBLISH', prefix .. 'hints', 'permits ' .. table.concat(ids, ' ')) end
+end
+
+-- Stores what has changed. What is taken away goes first: that needs no memory, and where it went the rest goes too.
+-- Nil, or an answer and perhaps an error, as store().
+local function keep_bucket(b)
+  local key, was, drop, add = b.key, b.was, b.drop, b.add
+  local needed = b[M] + b[L]
+  if b[V] ~= was[V] or b[N] ~= was[N] then needed = math.max(needed, now + 2000000) end
+  if not b.present and #add == 0 then return nil end
+  local expires = needed > b[T]
+  if expires then b[T] = math.max(b[M] + 2 * b[L], now + 2000000) end
+  for i = 1, 9 do
+    if b[i] ~= was[i] then
+      add[#add + 1] = -1 - b[i]
+      add[#add + 1] = letters[i]
+    end
+  end
+  if not b.present then
+    add[#add + 1] = '-inf'
+    add[#add + 1] = '#' .. b.readable
+  end
+  local problem = change_members('ZREM', key, drop) or change_members('ZADD', key, add)
+  if problem then
+    buckets[b.number] = nil  -- to be read anew, by who asks next
+    b.drop, b.add, b.lost = {}, {}, true
+    if wrote or string.find(problem.err, 'OOM', 1, true) then return 'F' end
+    return 'E', problem
+  end
+  if expires then call('PEXPIRE', key, ceil((b[T] - now) / 1000)) end
+  for i = 1, 9 do was[i] = b[i] end
+  b.present, b.drop, b.add, b.due, b.marks = true, {}, {}, 0, nil
+  if b.forget then
+    b.forget = false
+    call('ZREMRANGEBYSCORE', key, -lost, now - b[L] - lost)
+  end
+  if b[W] > 0 and b.freed then wake(b) end
+end
+
+-- Counts holders out whose lease has run out, at most 256; they are known for one more lease.
+local function count_some_out(b)
+  local due = call('ZRANGEBYSCORE', b.key, 1, now, 'WITHSCORES', 'LIMIT', b.due, 256)
+  for i = 1, #due, 2 do
+    local member, expiry = due[i], tonumber(due[i + 1])
+    b.drop[#b.drop + 1] = member
+    if #member == 28 then
+      b[U] = b[U] - weight_of(member)
+      if expiry + b[L] > now then
+        b.add[#b.add + 1] = expiry - lost
+        b.add[#b.add + 1] = sub(member, 1, 16)
+      end
+    end
+  end
+  b.due = b.due + #due / 2
+  b.forget, b.freed = true, true
+  if #due == 512 then return end
+  local next_one = call('ZRANGEBYSCORE', b.key, '(' .. string.format('%.0f', now), far, 'WITHSCORES', 'LIMIT', 0, 1)
+  b[E] = tonumber(next_one[2] or far)
+  -- Whoever was taken away by hand weighs nothing any more once nobody is left.
+  if #next_one == 0 or b[U] < 0 then b[U] = 0 end
+end
+
+-- The bucket as of now. At most so many a call are counted out that nobody waits long for it; the rest at the next calls,
+-- or at once if a request would be refused for it.
+local function count_out(b)
+  for _ = 1, 4 do
+    if b[E] > now then return end
+    count_some_out(b)
+  end
+end
+
+local function permits_fit(b, capacity, cost)
+  while b[U] > capacity - cost and b[E] <= now do count_some_out(b) end
+  return b[U] <= capacity - cost
+end
+
+-- The latest expiry itself. What is added must have been stored.
+local function latest_of(b)
+  if b[U] == 0 or b.exact then return b[M] end
+  local last = call('ZREVRANGEBYSCORE', b.key, far, 1, 'WITHSCORES', 'LIMIT', 0, 1)
+  b[M] = tonumber(last[2] or 0)
+  b.exact = true
+  return b[M]
+end
+
+-- The expiry by which `excess` is gone; of very many holders an earlier one. Likewise.
+local function permits_freed_at(b, excess)
+  b.marks = b.marks or {}
+  local at = b.marks[excess]
+  if at then return at end
+  at = 0
+  local left = excess
+  for from = 0, 960, 64 do
+    local list = call('ZRANGEBYSCORE', b.key, '(' .. string.format('%.0f', now), far, 'WITHSCORES', 'LIMIT', from, 64)
+    for i = 1, #list, 2 do
+      at = tonumber(list[i + 1])
+      left = left - weight_of(list[i])
+      if left <= 0 then break end
+    end
+    if left <= 0 or #list < 128 then break end
+  end
+  b.marks[excess] = at
+  return at
+end
+
+-- What a node is told of the bucket as it was found. flags: the asker waits 1, others wait before him 2.
+local function permits_piece(b, limit_head, mark, flags)
+  return pack('<HdddddddB', limit_head, b[V], b[L], b[N], b[M], b[U], b[F], mark, flags)
+end
+
+-- Puts a holder in: number (16 bytes), weight, expiry, fence; and what is the last fence then.
+local function put_holder(b, id, weight, expiry, fence, last)
+  b[U], b[F] = b[U] + weight, last
+  b[M], b[E] = math.max(b[M], expiry), math.min(b[E], expiry)
+  b.add[#b.add + 1] = expiry
+  b.add[#b.add + 1] = id .. pack('<I4d', weight, fence)
+end
+
+local function lease_under(limit, asked)
+  if asked <= 0 then return limit end
+  return math.min(limit, asked)
+end
+
+-- The readable name of a key number, which a new bucket gets.
+local function readable(number)
+  local names, at = ARGV[4] or '', 1
+  while at < #names do
+    local key, size, from = read('<HH', names, at)
+    if key == number then return sub(names, from, from + size - 1) end
+    at = from + size
+  end
+  return ''
+end
