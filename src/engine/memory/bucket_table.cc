@@ -346,4 +346,36 @@ bool BucketTable::Restore(const Hash128& name, uint32_t params, const core::Buck
   return true;
 }
 
+bool BucketTable::RestorePermits(const Hash128& name, uint32_t params, const core::BucketState& state,
+                                 std::span<const KnownHolder> holders, EngineTime now) {
+  Shard& shard = shards_[ShardOf(name)];
+  Slot* slot = shard.slots.Find(name);
+  const Micros lease = (*params_)[params].params.period;
+  if (slot == nullptr) {
+    if (!shard.permits.Reserve(1) || !TryReserveKeys(1)) return false;
+    while (!shard.slots.HasRoom(1)) {
+      if (!shard.slots.Grow()) return false;
+    }
+    const uint32_t number = shard.permits.Allocate();
+    shard.permits[number].Begin();
+    params_->AddReference(params);
+    slot = shard.slots.Insert(name);
+    slot->Set(number, 0, params);
+  } else if (slot->params() != params) {
+    return false;
+  }
+  HolderRecord& record = shard.permits[static_cast<size_t>(slot->value())];
+  record.Open(now, lease);
+  record.RaiseFence(state.before);
+  core::BucketEdit grant;
+  grant.permit = core::PermitChange::kGrant;
+  for (const KnownHolder& known : holders) {
+    if (known.holder.expires_at + lease <= now) continue;
+    if (record.Find(known.holder.id) != nullptr || !record.Reserve(grant)) return false;
+    record.Grant(known.holder, known.name);
+  }
+  ExpectIdle(shard, record.IdleAt(lease).us);
+  return true;
+}
+
 }  // namespace penstock::engine

@@ -127,6 +127,9 @@ class BucketTable {
   // Puts back a bucket from a snapshot; false when full. The record's state was checked by the caller.
   bool Restore(const Hash128& name, uint32_t params, const core::BucketState& state,
                std::span<const core::LogRun> runs);
+  // The same for holders of permits; what is there already stays. False when full, or one of them holds already.
+  bool RestorePermits(const Hash128& name, uint32_t params, const core::BucketState& state,
+                      std::span<const KnownHolder> holders, EngineTime now);
   // Reads a slot's whole state.
   core::BucketState StateOf(const Shard& shard, const Slot& slot, core::Algorithm algorithm) const;
 

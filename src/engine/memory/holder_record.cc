@@ -8,6 +8,7 @@
 
 #include "core/group.h"
 #include "engine/memory/nodes_by_id.h"
+#include "penstock/request.h"
 
 namespace penstock::engine {
 namespace {
@@ -161,7 +162,7 @@ void HolderRecord::Grant(const core::Holder& holder, std::string_view name) {
     node = &holders_->nodes.Insert(holder.id);
   }
   static_cast<core::Holder&>(*node) = holder;
-  node->name = name;
+  node->name = name.substr(0, kMaxHolderBytes);
   holders_->Link(*node);
 }
 

@@ -20,6 +20,11 @@
 
 namespace penstock::engine {
 
+struct KnownHolder {
+  core::Holder holder;
+  std::string_view name;
+};
+
 class HolderRecord {
  public:
   HolderRecord() noexcept;

@@ -4,8 +4,10 @@
 //   blocks   kind (u32), payload length (u32), checksum of kind, length and payload (u64), payload
 //
 // Block kinds and their payloads:
-//   buckets   u32 count of parameters, the parameters, u32 count of buckets, the buckets
-//   ids       u32 count, the request ids with their verdicts and charges
+//   buckets   u32 count of parameters, the parameters, u32 count of buckets, the buckets. One of permits has the last fence
+//             (i64), u32 count of holders, and of each the id (2 u64), expiry, weight, fence (i64) and name (u16 length,
+//             bytes); one with many holders stands there several times, each time with others. Who waits is not kept
+//   ids       u32 count, the request ids with their verdicts and charges; before layout 3 without the permit's id
 //   registry  u32 count, the limits: version (i64), revision (i64), three texts, each a u32 length and its bytes: domain/name,
 //             what the file said, what was set at run time. Layout 1: 128-bit names and contents and the version
 //   end       how many buckets, ids and limits there are in the file (3 u64), the last version given (i64); the last
@@ -25,7 +27,8 @@ namespace penstock::engine::snapshot {
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they stand in memory");
 
 inline constexpr std::string_view kMagic{"PENSNAP\n", 8};
-inline constexpr uint32_t kLayout = 2;
+inline constexpr uint32_t kLayout = 3;
+inline constexpr uint32_t kFirstWithPermits = 3;
 // Layouts that are still read. What 1 keeps of the registry is only which versions were given: every limit gets a newer
 // one at its next load, and its buckets convert to the same.
 inline constexpr uint32_t kOldestLayout = 1;
@@ -34,6 +37,8 @@ inline constexpr size_t kBlockHeadBytes = 16;
 inline constexpr size_t kMaxBlockBytes = 4 * 1024 * 1024;
 // A block is closed once it has this much; the largest bucket (a full sliding log) adds 160 KB.
 inline constexpr size_t kBlockBytes = 1024 * 1024;
+
+inline constexpr uint32_t kMaxHoldersAnEntry = 4'096;  // at most 700 KB with their names
 
 enum class Kind : uint32_t { kBuckets = 1, kIds = 2, kRegistry = 3, kEnd = 4 };
 

@@ -1,9 +1,5 @@
 // Reading a snapshot. Nothing in the file is believed: every length is checked before memory is taken for it, every
 // checksum before a payload is looked at, and every number before core calculates with it.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <optional>
@@ -11,138 +7,23 @@
 #include <system_error>
 #include <vector>
 
-#include "core/sliding_window.h"
 #include "engine/memory/bucket_table.h"
 #include "engine/memory/memory_engine.h"
 #include "engine/memory/registry.h"
 #include "engine/memory/request_ids.h"
+#include "engine/memory/snapshot_check.h"
 #include "engine/memory/snapshot_format.h"
+#include "engine/memory/snapshot_source.h"
 #include "penstock/request.h"
 
 namespace penstock::engine {
 namespace {
 
+using snapshot::Bucket;
 using snapshot::Cursor;
+using snapshot::InRange;
 using snapshot::Kind;
-
-// Where bytes come from: a file, or memory in tests.
-class Source {
- public:
-  virtual ~Source() = default;
-  // As many of `size` bytes as there are, less only at the end; nullopt: reading failed, `errno` says why.
-  virtual std::optional<size_t> Read(char* out, size_t size) = 0;
-};
-
-class MemorySource final : public Source {
- public:
-  explicit MemorySource(std::string_view bytes) : bytes_(bytes) {}
-  std::optional<size_t> Read(char* out, size_t size) override {
-    const size_t count = bytes_.copy(out, size);
-    bytes_.remove_prefix(count);
-    return count;
-  }
-
- private:
-  std::string_view bytes_;
-};
-
-class FileSource final : public Source {
- public:
-  // Not blocking: opening a FIFO would wait for its writer.
-  explicit FileSource(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
-  ~FileSource() override {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileSource(const FileSource&) = delete;
-  FileSource& operator=(const FileSource&) = delete;
-  bool is_open() const { return fd_ >= 0; }
-  bool is_regular() const {
-    struct stat status {};
-    return fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
-  }
-  std::optional<size_t> Read(char* out, size_t size) override {
-    size_t have = 0;
-    while (have < size) {
-      const ssize_t got = read(fd_, out + have, size - have);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return std::nullopt;
-      if (got == 0) break;
-      have += static_cast<size_t>(got);
-    }
-    return have;
-  }
-
- private:
-  const int fd_;
-};
-
-bool InRange(int64_t value, int64_t low, int64_t high) { return value >= low && value <= high; }
-
-// Parameters are as good as a policy's when the compiler makes the same of what they were written as.
-bool Valid(const core::LimitParams& params) {
-  core::RateSpec spec;
-  spec.algorithm = params.algorithm;
-  spec.window = params.window;
-  spec.count = params.count;
-  spec.period = params.period;
-  if (params.algorithm == core::Algorithm::kTokenBucket) spec.burst = params.capacity;
-  const Result<core::LimitParams> compiled = core::CompileRate(spec);
-  return compiled && *compiled == params;
-}
-
-struct Bucket {
-  Hash128 name;
-  core::BucketState state;
-  std::vector<core::LogRun> runs;
-};
-
-bool Valid(const core::LimitParams& params, const Bucket& bucket) {
-  const core::BucketState& state = bucket.state;
-  if (bucket.name.high == 0 || !InRange(state.stamp.us, 0, Slot::kMaxField)) return false;
-  const int64_t most = params.algorithm == core::Algorithm::kSlidingWindow
-                           ? core::SlidingWindow::MaxUse(params)
-                           : core::kMaxExact;
-  if (!InRange(state.value, 0, most) || !InRange(state.before, 0, most)) return false;
-  if (params.algorithm == core::Algorithm::kSlidingWindow) return state.stamp.us % params.period.count == 0;
-  if (params.algorithm != core::Algorithm::kSlidingLog) return true;
-  int64_t sum = 0;
-  EngineTime at{};
-  for (const core::LogRun& run : bucket.runs) {
-    if (run.at < at || !InRange(run.weight, 1, core::kMaxExact - sum)) return false;
-    sum += run.weight;
-    at = run.at;
-  }
-  return sum == state.value && at <= state.stamp;
-}
-
-// What was used in the future was used just now (rule E5).
-void ClampToNow(const core::LimitParams& params, EngineTime now, Bucket& bucket) {
-  EngineTime& stamp = bucket.state.stamp;
-  const int64_t period = params.period.count;
-  switch (params.algorithm) {
-    case core::Algorithm::kTokenBucket:
-    case core::Algorithm::kPermits:
-      stamp = std::min(stamp, now);
-      return;
-    case core::Algorithm::kFixedWindow:
-      if (params.window == core::WindowKind::kEpoch) {
-        stamp = std::min(stamp, EngineTime{(now.us / period + 1) * period});
-      } else if (params.window == core::WindowKind::kFirstRequest) {
-        stamp = std::min(stamp, now + params.period);
-      } else if (stamp > now + params.period *
-                                   2) {  // a calendar's edges are not known here; they are near its length
-        stamp = now + params.period;
-      }
-      return;
-    case core::Algorithm::kSlidingWindow:
-      stamp = std::min(stamp, EngineTime{now.us / period * period});
-      return;
-    case core::Algorithm::kSlidingLog:
-      stamp = std::min(stamp, now);
-      for (core::LogRun& run : bucket.runs) run.at = std::min(run.at, now);
-      return;
-  }
-}
+using snapshot::Source;
 
 }  // namespace
 
@@ -258,8 +139,10 @@ class SnapshotReader {
       params.unit_cost = payload.Take<int64_t>();
       const auto version = payload.Take<int64_t>();
       if (payload.cut_short()) break;
-      if (params.algorithm > core::Algorithm::kSlidingLog || params.window > core::WindowKind::kYear ||
-          !Valid(params) || !InRange(version, 0, Slot::kMaxField)) {
+      const auto last =
+          layout_ < snapshot::kFirstWithPermits ? core::Algorithm::kSlidingLog : core::Algorithm::kPermits;
+      if (params.algorithm > last || params.window > core::WindowKind::kYear || !snapshot::Valid(params) ||
+          !InRange(version, 0, Slot::kMaxField)) {
         return Bad("the parameters of a limit make no sense", at);
       }
       const uint32_t index = engine_.params_->Intern(params, version);
@@ -287,23 +170,19 @@ class SnapshotReader {
       bucket.state = {{payload.Take<int64_t>()}, 0, 0};
       bucket.state.value = payload.Take<int64_t>();
       bucket.runs.clear();
+      bucket.holders.clear();
       if (payload.cut_short()) break;
       if (number >= params_.size()) return Bad("a bucket refers to parameters that are not there", at);
       const core::LimitParams& params = (*engine_.params_)[params_[number]].params;
       if (params.algorithm == core::Algorithm::kSlidingWindow) bucket.state.before = payload.Take<int64_t>();
-      if (params.algorithm == core::Algorithm::kSlidingLog) {
-        const auto runs = payload.Take<uint32_t>();
-        if (runs > core::kMaxLogCount) return Bad("a sliding log is longer than can be", at);
-        for (uint32_t i = 0; i < runs && !payload.cut_short(); ++i) {
-          const EngineTime when{payload.Take<int64_t>()};
-          bucket.runs.push_back({when, payload.Take<int64_t>()});
-        }
-      }
+      if (params.algorithm == core::Algorithm::kSlidingLog && !TakeRuns(payload, bucket))
+        return Bad("a sliding log is longer than can be", at);
+      if (params.algorithm == core::Algorithm::kPermits && !TakeHolders(payload, bucket))
+        return Bad("more holders stand there than can at once", at);
       if (payload.cut_short()) break;
-      if (!Valid(params, bucket)) return Bad("a bucket's state makes no sense", at);
-      ClampToNow(params, now_, bucket);
-      const bool idle = core::IdleAt(params, bucket.state) <= now_;
-      if (!idle && !engine_.table_->Restore(bucket.name, params_[number], bucket.state, bucket.runs)) {
+      if (!snapshot::Valid(params, bucket)) return Bad("a bucket's state makes no sense", at);
+      snapshot::ClampToNow(params, now_, bucket);
+      if (!snapshot::IsIdle(params, now_, bucket) && !Restore(params_[number], params, bucket)) {
         return Bad("a bucket stands there twice, or there are more than max_keys (" +
                        std::to_string(engine_.options_.max_keys) + ")",
                    at);
@@ -311,6 +190,38 @@ class SnapshotReader {
       ++buckets_;
     }
     return {};
+  }
+
+  static bool TakeRuns(Cursor& payload, Bucket& bucket) {
+    const auto runs = payload.Take<uint32_t>();
+    if (runs > core::kMaxLogCount) return false;
+    for (uint32_t i = 0; i < runs && !payload.cut_short(); ++i) {
+      const EngineTime when{payload.Take<int64_t>()};
+      bucket.runs.push_back({when, payload.Take<int64_t>()});
+    }
+    return true;
+  }
+
+  static bool TakeHolders(Cursor& payload, Bucket& bucket) {
+    bucket.state.before = payload.Take<int64_t>();
+    const auto holders = payload.Take<uint32_t>();
+    if (holders > snapshot::kMaxHoldersAnEntry) return false;
+    for (uint32_t i = 0; i < holders && !payload.cut_short(); ++i) {
+      KnownHolder& known = bucket.holders.emplace_back();
+      known.holder.id.high = payload.Take<uint64_t>();
+      known.holder.id.low = payload.Take<uint64_t>();
+      known.holder.expires_at = {payload.Take<int64_t>()};
+      known.holder.weight = payload.Take<int64_t>();
+      known.holder.fence = payload.Take<int64_t>();
+      known.name = payload.TakeBytes(payload.Take<uint16_t>());
+    }
+    return true;
+  }
+
+  bool Restore(uint32_t number, const core::LimitParams& params, const Bucket& bucket) {
+    if (params.algorithm == core::Algorithm::kPermits)
+      return engine_.table_->RestorePermits(bucket.name, number, bucket.state, bucket.holders, now_);
+    return engine_.table_->Restore(bucket.name, number, bucket.state, bucket.runs);
   }
 
   Result<void> ReadIds(Cursor& payload) {
@@ -322,6 +233,10 @@ class SnapshotReader {
       IdRecord record;
       record.fingerprint = payload.Take<uint64_t>();
       record.expires = {payload.Take<int64_t>()};
+      if (layout_ >= snapshot::kFirstWithPermits) {
+        record.permit_id.high = payload.Take<uint64_t>();
+        record.permit_id.low = payload.Take<uint64_t>();
+      }
       const auto operations = payload.Take<uint32_t>();
       if (operations > kMaxLimitsPerRequest) return Bad("a request id has more verdicts than can be", at);
       for (uint32_t i = 0; i < operations && !payload.cut_short(); ++i) {
@@ -365,6 +280,7 @@ class SnapshotReader {
     if (expires > now_ && engine_.ids_->Find(id, now_) == nullptr) {
       if (IdRecord* const kept = engine_.ids_->Insert(id, record.operations.size(), expires, now_)) {
         kept->fingerprint = record.fingerprint;
+        kept->permit_id = record.permit_id;
         kept->operations = std::move(record.operations);
       }
     }
@@ -442,7 +358,7 @@ class SnapshotReader {
 };
 
 Result<void> MemoryEngine::LoadSnapshot(const std::string& path) {
-  FileSource source(path);
+  snapshot::FileSource source(path);
   if (!source.is_open()) {
     const ErrorKind kind = errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kUnavailable;
     return Fail(kind, "cannot open snapshot " + path + ": " + std::generic_category().message(errno));
@@ -455,7 +371,7 @@ Result<void> MemoryEngine::LoadSnapshot(const std::string& path) {
 }
 
 Result<void> MemoryEngine::LoadSnapshotBytes(std::string_view bytes, const std::string& name) {
-  MemorySource source(bytes);
+  snapshot::MemorySource source(bytes);
   return SnapshotReader(*this, source, name).Read();
 }
 

@@ -77,6 +77,8 @@ class SnapshotTest : public ::testing::Test {
     world.Register();
     world.Fill(3);
     world.one.Check(*world.limits[0], "named", 2, "an-id");
+    const auto permits = MakeLimit(*world.session, "permits", Rate(Algorithm::kPermits, 9, Seconds(100)));
+    for (int i = 0; i < 3; ++i) world.one.Check(*permits, "k", i + 1);
     EXPECT_TRUE(world.engine.SaveSnapshot(path_));
     return ReadFile(path_);
   }
@@ -208,10 +210,11 @@ TEST_F(SnapshotTest, AFileCutAnywhereOrContinuedIsFound) {
 
 TEST_F(SnapshotTest, ANewerLayoutIsNamed) {
   std::string newer = SmallSnapshot();
-  newer[snapshot::kMagic.size()] = 3;
+  newer[snapshot::kMagic.size()] = snapshot::kLayout + 1;
   const Result<void> result = Load(newer);
   ASSERT_FALSE(result);
-  EXPECT_NE(result.error().message.find("layout 3"), std::string::npos);
+  EXPECT_NE(result.error().message.find("layout " + std::to_string(snapshot::kLayout + 1)),
+            std::string::npos);
   EXPECT_FALSE(Load("not a snapshot, but longer than its head: it is said what it is not ........"));
 }
 
@@ -305,6 +308,8 @@ TEST_F(SnapshotTest, NonsenseWithGoodChecksumsDoesNoHarm) {
       for (const auto& limit : world.limits) world.one.Check(*limit, std::to_string(key), 1);
     }
     world.one.Check(*world.limits[0], "named", 2, "an-id");
+    const auto permits = MakeLimit(*world.session, "permits", Rate(Algorithm::kPermits, 9, Seconds(100)));
+    world.one.Check(*permits, "k", 2);
     clock_.Advance(Seconds(1));
     if (taken % 100 == 0) {  // a disk is slow
       EXPECT_TRUE(world.engine.SaveSnapshot(path_));

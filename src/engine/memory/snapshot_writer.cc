@@ -70,12 +70,7 @@ class BucketBlocks {
 
   void Add(const Hash128& name, uint32_t params, const core::BucketState& state,
            std::span<const core::LogRun> runs) {
-    if (entries_.size() >= snapshot::kBlockBytes || param_bytes_.size() >= snapshot::kBlockBytes) Close();
-    Append(entries_, name.high);
-    Append(entries_, name.low);
-    Append(entries_, Number(params));
-    Append(entries_, state.stamp.us);
-    Append(entries_, state.value);
+    Begin(name, params, state);
     const core::Algorithm algorithm = params_[params].params.algorithm;
     if (algorithm == core::Algorithm::kSlidingWindow) Append(entries_, state.before);
     if (algorithm == core::Algorithm::kSlidingLog) {
@@ -86,6 +81,21 @@ class BucketBlocks {
       }
     }
     ++count_;
+  }
+  // Returns how many entries it is.
+  uint64_t AddPermits(const Hash128& name, uint32_t params, const HolderRecord& record) {
+    std::vector<KnownHolder> holders;
+    uint64_t entries = 0;
+    record.ForEach([&](const core::Holder& holder, std::string_view holder_name) {
+      holders.push_back({holder, holder_name});
+      if (holders.size() < snapshot::kMaxHoldersAnEntry) return;
+      AddHolders(name, params, record.state().before, holders);
+      holders.clear();
+      ++entries;
+    });
+    if (entries > 0 && holders.empty()) return entries;
+    AddHolders(name, params, record.state().before, holders);
+    return entries + 1;
   }
   void Close() {
     if (count_ == 0) return;
@@ -105,6 +115,34 @@ class BucketBlocks {
   const std::vector<std::string>& blocks() const { return blocks_; }
 
  private:
+  void Begin(const Hash128& name, uint32_t params, const core::BucketState& state) {
+    if (entries_.size() >= snapshot::kBlockBytes || param_bytes_.size() >= snapshot::kBlockBytes) Close();
+    Append(entries_, name.high);
+    Append(entries_, name.low);
+    Append(entries_, Number(params));
+    Append(entries_, state.stamp.us);
+    Append(entries_, state.value);
+  }
+  void AddHolders(const Hash128& name, uint32_t params, int64_t fence, std::span<const KnownHolder> holders) {
+    core::BucketState state;
+    for (const KnownHolder& known : holders) {
+      state.stamp = std::max(state.stamp, known.holder.expires_at);
+      state.value += known.holder.weight;
+    }
+    Begin(name, params, state);
+    Append(entries_, fence);
+    Append(entries_, static_cast<uint32_t>(holders.size()));
+    for (const KnownHolder& known : holders) {
+      Append(entries_, known.holder.id.high);
+      Append(entries_, known.holder.id.low);
+      Append(entries_, known.holder.expires_at.us);
+      Append(entries_, known.holder.weight);
+      Append(entries_, known.holder.fence);
+      Append(entries_, static_cast<uint16_t>(known.name.size()));
+      entries_ += known.name;
+    }
+    ++count_;
+  }
   // The parameters' number within the block.
   uint32_t Number(uint32_t params) {
     if (params == last_) return last_number_;
@@ -139,6 +177,8 @@ void AppendId(std::string& out, const Hash128& id, const IdRecord& record) {
   Append(out, id.low);
   Append(out, record.fingerprint);
   Append(out, record.expires.us);
+  Append(out, record.permit_id.high);
+  Append(out, record.permit_id.low);
   Append(out, static_cast<uint32_t>(record.operations.size()));
   for (const StoredOperation& stored : record.operations) {
     const core::Verdict& v = stored.verdict;
@@ -218,7 +258,11 @@ class SnapshotWriter {
     BucketBlocks blocks(params, shard.slots.size());
     shard.slots.ForEach([&](const Slot& slot) {
       const core::Algorithm algorithm = params[slot.params()].params.algorithm;
-      if (algorithm == core::Algorithm::kPermits) return;
+      if (algorithm == core::Algorithm::kPermits) {
+        const HolderRecord& record = shard.permits[static_cast<size_t>(slot.value())];
+        buckets_ += blocks.AddPermits({slot.high, slot.low}, slot.params(), record);
+        return;
+      }
       const bool log = algorithm == core::Algorithm::kSlidingLog;
       const std::span<const core::LogRun> runs =
           log ? shard.logs[static_cast<size_t>(slot.value())].runs() : std::span<const core::LogRun>();
