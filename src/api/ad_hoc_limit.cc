@@ -4,11 +4,14 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "penstock/request.h"
 #include "policy/identity.h"
 #include "policy/rate.h"
 
 namespace penstock::api {
 namespace {
+
+constexpr Micros kUsualLease = Seconds(30);  // a policy's default too
 
 Result<core::Algorithm> ReadAlgorithm(std::string_view text) {
   using core::Algorithm;
@@ -25,9 +28,41 @@ Result<core::Algorithm> ReadAlgorithm(std::string_view text) {
   return Invalid(std::move(message));
 }
 
+Result<core::RateSpec> ReadPermits(const AdHocText& text) {
+  if (text.burst || !text.algorithm.empty() || !text.from.empty()) {
+    return Invalid("limit.permits: burst, algorithm and from go with a rate, not with permits");
+  }
+  if (*text.permits < 1 || *text.permits > kMaxCost) {
+    return Invalid("limit.permits: must be from 1 to " + std::to_string(kMaxCost));
+  }
+  Micros lease = kUsualLease;
+  if (!text.lease.empty()) {
+    const Result<Micros> read = policy::ParseDuration(text.lease);
+    if (!read) return Invalid("limit.lease: " + read.error().message);
+    lease = *read;
+  }
+  if (lease < core::kMinLease || lease > core::kMaxLease) {
+    return Invalid("limit.lease: must be from 100ms to 24h");
+  }
+  return AdHocPermits(*text.permits, lease);
+}
+
 }  // namespace
 
+core::RateSpec AdHocPermits(int64_t permits, Micros lease) {
+  core::RateSpec spec;
+  spec.algorithm = core::Algorithm::kPermits;
+  spec.count = permits;
+  spec.period = lease;
+  return spec;
+}
+
 Result<core::RateSpec> ReadAdHocLimit(const AdHocText& text) {
+  if (text.permits) {
+    if (!text.rate.empty()) return Invalid("limit: has a rate or permits, not both");
+    return ReadPermits(text);
+  }
+  if (!text.lease.empty()) return Invalid("limit.lease: goes with permits, not with a rate");
   const Result<policy::Rate> rate = policy::ParseRate(text.rate);
   if (!rate) return Invalid("limit.rate: " + rate.error().message);
   core::RateSpec spec;

@@ -16,6 +16,8 @@ namespace {
 constexpr size_t kMaxDepth = 8;
 constexpr size_t kDocumentBytes = 8 * 1024;  // of a document that needs no allocation
 constexpr size_t kParserBytes = 1'024;
+constexpr size_t kMaxDurationBytes = 64;
+constexpr size_t kMaxIdBytes = 4'096;  // of a permit; ours are shorter, and others are unknown
 
 std::string_view View(const json::string& s) { return {s.data(), s.size()}; }
 std::string_view View(json::string_view s) { return {s.data(), s.size()}; }
@@ -29,7 +31,8 @@ struct Target {
   bool has_key = false;
   bool has_domain = false;
   AdHocText ad_hoc;
-  bool has_rate = false;
+  bool has_rate = false;  // or permits
+  PermitWords permit;
 
   void Clear() {
     request = {};
@@ -37,6 +40,7 @@ struct Target {
     costs.clear();
     has_cost = has_key = has_domain = has_rate = false;
     ad_hoc = {};
+    permit = {};
   }
 };
 
@@ -160,13 +164,12 @@ constexpr Field kLimitFields[] = {
     {"from",
      [](const json::value& v, Target& t) { return Store(ReadString("limit.from", v), t.ad_hoc.from); }},
     {"permits",
-     [](const json::value&, Target&) -> Result<void> {
-       return Wrong("limit.permits", "this engine cannot hold permits");
+     [](const json::value& v, Target& t) {
+       t.has_rate = true;
+       return Store(ReadInteger("limit.permits", v), t.ad_hoc.permits.emplace());
      }},
-    {"lease",
-     [](const json::value&, Target&) -> Result<void> {
-       return Wrong("limit.lease", "this engine cannot hold permits");
-     }},
+    {"lease", [](const json::value& v,
+                 Target& t) { return Store(ReadName("limit.lease", v, kMaxDurationBytes), t.ad_hoc.lease); }},
 };
 
 Result<void> ReadLimit(const json::value& value, Target& target) {
@@ -208,7 +211,7 @@ constexpr Field kFields[] = {
      }},
     {"lease_ms",
      [](const json::value& v, Target& t) {
-       return Store(ReadMillis("lease_ms", v, 1, kMaxLeaseMs), t.request.options.lease);
+       return Store(ReadMillis("lease_ms", v, kMinLeaseMs, kMaxLeaseMs), t.request.options.lease);
      }},
     {"settle_within_ms",
      [](const json::value& v, Target& t) {
@@ -223,6 +226,20 @@ constexpr Field kFields[] = {
     {"limit", ReadLimit},
 };
 
+Result<void> ReadPermitId(const json::value& v, Target& t) {
+  return Store(ReadName("id", v, kMaxIdBytes), t.permit.id);
+}
+
+constexpr Field kReleaseFields[] = {{"id", ReadPermitId}};
+
+constexpr Field kRenewFields[] = {
+    {"id", ReadPermitId},
+    {"lease_ms",
+     [](const json::value& v, Target& t) {
+       return Store(ReadMillis("lease_ms", v, kMinLeaseMs, kMaxLeaseMs), t.permit.lease);
+     }},
+};
+
 // What no single field can say: a check names a domain, or a key with a limit; one kind of cost.
 Result<service::Request> Finish(Target& target) {
   if (target.has_key == target.has_domain) {
@@ -230,7 +247,7 @@ Result<service::Request> Finish(Target& target) {
   }
   if (target.has_cost && !target.costs.empty()) return Invalid("\"cost\" and \"costs\" exclude each other");
   if (target.has_key) {
-    if (!target.has_rate) return Invalid("limit.rate: is missing");
+    if (!target.has_rate) return Invalid("limit.rate: is missing, and so is limit.permits");
     Result<core::RateSpec> spec = ReadAdHocLimit(target.ad_hoc);
     if (!spec) return tl::unexpected(std::move(spec.error()));
     target.request.ad_hoc = *spec;
@@ -254,11 +271,11 @@ struct CheckBody::Document {
 
   const json::value& At(size_t index) const { return root->is_array() ? root->get_array()[index] : *root; }
 
-  Result<void> ReadAt(size_t index) {
+  Result<void> ReadAt(size_t index, std::span<const Field> fields, std::string_view what) {
     target.Clear();
     const json::object* object = At(index).if_object();
-    if (object == nullptr) return Invalid("a check must be a JSON object");
-    return ReadMembers(*object, kFields, "", target);
+    if (object == nullptr) return Invalid(std::string(what) + " must be a JSON object");
+    return ReadMembers(*object, fields, "", target);
   }
 };
 
@@ -280,10 +297,10 @@ Result<void> CheckBody::Parse(std::string_view body) {
   }
   d.root.emplace(parser.release());
   if (const json::array* array = d.root->if_array()) {
-    if (array->empty()) return Invalid("the array has no checks");
+    if (array->empty()) return Invalid("the array is empty");
     if (array->size() > kMaxChecksPerRequest) {
       return Fail(ErrorKind::kTooLarge,
-                  "at most " + std::to_string(kMaxChecksPerRequest) + " checks are taken");
+                  "an array of at most " + std::to_string(kMaxChecksPerRequest) + " is taken");
     }
   } else if (!d.root->is_object()) {
     return Invalid("the body must be a JSON object or an array of them");
@@ -296,13 +313,15 @@ bool CheckBody::is_array() const { return document_->root->is_array(); }
 size_t CheckBody::size() const { return is_array() ? document_->root->get_array().size() : 1; }
 
 Result<service::Request> CheckBody::ReadCheck(size_t index) {
-  if (Result<void> read = document_->ReadAt(index); !read) return tl::unexpected(read.error());
+  Result<void> read = document_->ReadAt(index, kFields, "a check");
+  if (!read) return tl::unexpected(std::move(read.error()));
   return Finish(document_->target);
 }
 
 Result<service::Request> CheckBody::ReadSettle() {
   if (is_array()) return Invalid("one settlement a request");
-  if (Result<void> read = document_->ReadAt(0); !read) return tl::unexpected(read.error());
+  Result<void> read = document_->ReadAt(0, kFields, "a settlement");
+  if (!read) return tl::unexpected(std::move(read.error()));
   Target& target = document_->target;
   if (target.request.options.request_id.empty()) return Invalid("request_id: is missing");
   if (target.costs.empty() && !target.has_cost) return Invalid("costs: is missing");
@@ -314,6 +333,14 @@ Result<service::Request> CheckBody::ReadSettle() {
   }
   request->mode = engine::Mode::kSettle;
   return request;
+}
+
+Result<PermitWords> CheckBody::ReadPermit(size_t index, PermitVerb verb) {
+  Result<void> read = verb == PermitVerb::kRenew ? document_->ReadAt(index, kRenewFields, "a renewal")
+                                                 : document_->ReadAt(index, kReleaseFields, "a release");
+  if (!read) return tl::unexpected(std::move(read.error()));
+  if (document_->target.permit.id.empty()) return Invalid("id: is missing");
+  return document_->target.permit;
 }
 
 }  // namespace penstock::api

@@ -44,6 +44,20 @@ void AppendLimit(std::string& out, const LimitDecision& limit) {
   AppendFlag(out, R"(,"shadow":)", limit.shadow);
   if (limit.saturated) out += R"(,"saturated":true)";
   if (limit.degraded) out += R"(,"degraded":true)";
+  if (limit.fence > 0) {
+    AppendNumber(out, R"(,"fence":)", limit.fence);
+    AppendNumber(out, R"(,"expires_in_ms":)", ToFloorMs(limit.expires_in));
+  }
+  out += '}';
+}
+
+void AppendPermit(std::string& out, const PermitGrant& permit) {
+  out += R"(,"permit":{"id":")";
+  out += permit.id.view();  // base64url
+  out += '"';
+  if (permit.fence) AppendNumber(out, R"(,"fence":)", *permit.fence);
+  AppendNumber(out, R"(,"expires_in_ms":)", ToFloorMs(permit.expires_in));
+  AppendNumber(out, R"(,"waited_ms":)", ToFloorMs(permit.waited));
   out += '}';
 }
 
@@ -83,7 +97,9 @@ void AppendMembers(std::string& out, const Decision& decision) {
     if (i > 0) out += ',';
     AppendLimit(out, decision.limits[i]);
   }
-  out += "]}";
+  out += ']';
+  if (decision.permit) AppendPermit(out, *decision.permit);
+  out += '}';
 }
 
 }  // namespace

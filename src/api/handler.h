@@ -15,6 +15,8 @@
 // Thread contract: all calls on the loop's thread. Nothing here may block or throw.
 #pragma once
 
+#include <cstdint>
+
 #include "base/address.h"
 #include "base/reply_ring.h"
 
@@ -37,6 +39,10 @@ class Peer {
   virtual void ReplyReady() noexcept = 0;
   // Whose connection it is now; null for a Unix socket. Proxies are not looked through here.
   virtual const IpAddress* address() const = 0;
+
+  // The handler's (turn.h): how much it has asked for that is not answered, and how much of that may wait in a queue.
+  uint32_t owed = 0;
+  uint32_t patient = 0;
 };
 
 template <class Session>
@@ -55,6 +61,10 @@ class HttpHandler {
   virtual void Handle(const http::Request& request, HttpSlot slot) noexcept = 0;
   // Decides everything that Handle has queued. Called after every read batch, also if nothing was queued.
   virtual void Flush() noexcept = 0;
+  // The connection is gone, its session detached: what it asked for is taken back, as far as it was not done.
+  virtual void Closed(Peer&) noexcept {}
+  // Whether something that the connection asked for may be waiting in a queue, for up to a minute.
+  virtual bool Waits(const Peer&) const noexcept { return false; }
 };
 
 class RespHandler {
@@ -64,6 +74,8 @@ class RespHandler {
   // are valid during the call only.
   virtual void Handle(const resp::Command& command, RespSlot slot) noexcept = 0;
   virtual void Flush() noexcept = 0;
+  virtual void Closed(Peer&) noexcept {}
+  virtual bool Waits(const Peer&) const noexcept { return false; }
 };
 
 }  // namespace penstock::api

@@ -93,6 +93,16 @@ void WriteError(std::string& out, const http::ReplyShape& shape, const Error& er
 
 void AppendErrorItem(std::string& out, const Error& error) { http::AppendProblem(out, ProblemOf(error)); }
 
+void WriteArray(std::string& out, const http::ReplyShape& shape, std::span<const std::string> items) {
+  std::string json = "[";
+  for (const std::string& item : items) {
+    if (json.size() > 1) json += ',';
+    json += item;
+  }
+  json += ']';
+  WriteJson(out, shape, 200, json);
+}
+
 void WriteJson(std::string& out, const http::ReplyShape& shape, int status, std::string_view json) {
   http::ResponseWriter writer(out, shape, status);
   writer.Header("Cache-Control", "no-store");

@@ -5,6 +5,7 @@
 // Thread contract: pure functions of the caller's thread.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,8 @@ void WriteError(std::string& out, const http::ReplyShape& shape, const Error& er
 // The problem alone, as the item of an array: with `"status"`.
 void AppendErrorItem(std::string& out, const Error& error);
 
+// 200 with an array of what is JSON already.
+void WriteArray(std::string& out, const http::ReplyShape& shape, std::span<const std::string> items);
 void WriteJson(std::string& out, const http::ReplyShape& shape, int status, std::string_view json);
 
 }  // namespace penstock::api

@@ -34,7 +34,10 @@ HttpApi::HttpApi(service::Decider& decider, const Clock& clock, const HttpOption
       turn_(decider, clock),
       check_(turn_, body_),
       settle_(turn_, body_),
-      limits_(turn_, server, changes),
+      release_(turn_, body_, CheckBody::PermitVerb::kRelease),
+      renew_(turn_, body_, CheckBody::PermitVerb::kRenew),
+      holders_(turn_),
+      limits_(turn_, server, changes, holders_),
       auth_(turn_, options.trusted_proxies),
       metrics_(turn_, server),
       health_(turn_),
@@ -47,6 +50,11 @@ const HttpApi::Route* HttpApi::Find(std::string_view path, std::string_view& res
       {"/v1/check", false, Methods::kPost, Token::kBearer, [](HttpApi& a) -> HttpVerb& { return a.check_; }},
       {"/v1/settle", false, Methods::kPost, Token::kBearer,
        [](HttpApi& a) -> HttpVerb& { return a.settle_; }},
+      {"/v1/release", false, Methods::kPost, Token::kBearer,
+       [](HttpApi& a) -> HttpVerb& { return a.release_; }},
+      {"/v1/renew", false, Methods::kPost, Token::kBearer, [](HttpApi& a) -> HttpVerb& { return a.renew_; }},
+      {"/v1/holders", false, Methods::kAny, Token::kBearer,
+       [](HttpApi& a) -> HttpVerb& { return a.holders_; }},
       {"/v1/limits", true, Methods::kAny, Token::kBearer, [](HttpApi& a) -> HttpVerb& { return a.limits_; }},
       {"/auth", true, Methods::kAny, Token::kPenstockHeader, [](HttpApi& a) -> HttpVerb& { return a.auth_; }},
       {"/metrics", false, Methods::kGet, Token::kBearer, [](HttpApi& a) -> HttpVerb& { return a.metrics_; }},
@@ -84,7 +92,7 @@ void HttpApi::Refuse(const HttpSlot& slot, int status, std::string_view detail) 
 }
 
 void HttpApi::Handle(const http::Request& request, HttpSlot slot) noexcept {
-  turn_.Run([&] { Dispatch(request, slot); });
+  turn_.Run(slot, [&] { Dispatch(request, slot); });
 }
 
 void HttpApi::Dispatch(const http::Request& request, const HttpSlot& slot) {

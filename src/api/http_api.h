@@ -11,7 +11,9 @@
 #include "api/handler.h"
 #include "api/http_auth.h"
 #include "api/http_check.h"
+#include "api/http_holders.h"
 #include "api/http_limits.h"
+#include "api/http_permits.h"
 #include "api/http_settle.h"
 #include "api/http_status.h"
 #include "api/server_view.h"
@@ -32,6 +34,8 @@ class HttpApi final : public HttpHandler {
 
   void Handle(const http::Request& request, HttpSlot slot) noexcept override;
   void Flush() noexcept override { turn_.Flush(); }
+  void Closed(Peer& peer) noexcept override { turn_.Closed(peer); }
+  bool Waits(const Peer& peer) const noexcept override { return HttpTurn::Waits(peer); }
   const LatencyHistogram& latency() const { return turn_.latency(); }
 
  private:
@@ -45,10 +49,13 @@ class HttpApi final : public HttpHandler {
   // Constant.
   const HttpOptions& options_;
 
-  Turn turn_;
+  HttpTurn turn_;
   CheckBody body_;  // shared: one request is read at a time
   HttpCheck check_;
   HttpSettle settle_;
+  HttpPermits release_;
+  HttpPermits renew_;
+  HttpHolders holders_;
   HttpLimits limits_;
   HttpAuth auth_;
   HttpMetrics metrics_;

@@ -2,74 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "api/testing/fake_decider.h"
-#include "http/session.h"
+#include "api/testing/http_on_fakes.h"
 
 namespace penstock::api {
 namespace {
 
-class FakeServer final : public ServerView {
- public:
-  bool Ready(std::string& reason) const override {
-    reason = why_not;
-    return why_not.empty();
-  }
-  void AppendMetrics(std::string& out) const override { out += "penstock_keys 3\n"; }
-  service::PolicyPointer policy() const override { return nullptr; }
-  std::string why_not;
-};
-
-class HttpApiTest : public ::testing::Test {
- protected:
-  // Sends whole bytes as one read batch, and returns what comes out.
-  std::string Send(std::string_view bytes) {
-    Feed(bytes);
-    return TakeOutput();
-  }
-  void Feed(std::string_view bytes) {
-    const std::span<char> space = session_.ReceiveSpace();
-    ASSERT_GE(space.size(), bytes.size());
-    std::copy(bytes.begin(), bytes.end(), space.begin());
-    session_.Received(bytes.size());
-    for (;;) {
-      http::Action action = session_.Next();
-      auto* incoming = std::get_if<http::Incoming>(&action);
-      if (incoming == nullptr) break;
-      api_.Handle(*incoming->request, {&session_, &peer_, incoming->ticket});
-    }
-    api_.Flush();
-  }
-  std::string TakeOutput() {
-    std::string out(session_.Output());
-    session_.Written(out.size());
-    return out;
-  }
-  std::string Post(std::string_view path, std::string_view body, std::string_view headers = "") {
-    return Send(PostText(path, body, headers));
-  }
-  static std::string PostText(std::string_view path, std::string_view body, std::string_view headers = "") {
-    return "POST " + std::string(path) + " HTTP/1.1\r\nHost: h\r\n" + std::string(headers) +
-           "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
-  }
-  std::string Get(std::string_view path, std::string_view headers = "", std::string_view method = "GET") {
-    return Send(std::string(method) + " " + std::string(path) + " HTTP/1.1\r\nHost: h\r\n" +
-                std::string(headers) + "\r\n");
-  }
-  void SetUp() override { session_.Open(); }
-
-  FakeDecider decider_;
-  ManualClock clock_{{1'000'000}};
-  HttpOptions options_;
-  FakeServer server_;
-  http::SessionOptions session_options_;
-  http::Session session_{session_options_};
-  FakePeer peer_;
-  HttpApi api_{decider_, clock_, options_, server_};
-};
-
-using ::testing::Test;
-
-bool Has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+using HttpApiTest = HttpOnFakes;
 
 TEST_F(HttpApiTest, AnAllowedCheckSaysSoInStatusHeadersAndBody) {
   const std::string out = Post("/v1/check", R"({"domain":"api","attributes":{"user":"42"},"cost":3})");
@@ -169,17 +107,17 @@ TEST_F(HttpApiTest, PipelinedChecksAreOneBatchAndKeepTheirOrder) {
 TEST_F(HttpApiTest, ALateDecisionWakesItsConnection) {
   decider_.hold = true;
   EXPECT_EQ(Post("/v1/check", R"({"domain":"a"})"), "");
-  EXPECT_EQ(peer_.woken, 0);
+  EXPECT_EQ(connection_.peer.woken, 0);
   decider_.Release();
-  EXPECT_EQ(peer_.woken, 1);
+  EXPECT_EQ(connection_.peer.woken, 1);
   EXPECT_TRUE(Has(TakeOutput(), "200 OK"));
 }
 
 TEST_F(HttpApiTest, ADecisionForAClosedConnectionGoesNowhere) {
   decider_.hold = true;
   Post("/v1/check", R"({"domain":"a"})");
-  session_.Detach();
-  session_.Open();
+  connection_.session.Detach();
+  connection_.session.Open();
   decider_.Release();
   EXPECT_EQ(TakeOutput(), "");
 }
@@ -188,7 +126,7 @@ TEST_F(HttpApiTest, BadBodiesNameThePlace) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "not valid JSON"},
       {"{", "not valid JSON"},
-      {"[]", "the array has no checks"},
+      {"[]", "the array is empty"},
       {"7", "must be a JSON object"},
       {"{}", "either"},
       {R"({"domain":"a","key":"b"})", "either"},
@@ -200,15 +138,14 @@ TEST_F(HttpApiTest, BadBodiesNameThePlace) {
       {R"({"domain":"a","cost":1,"costs":{"t":1}})", "exclude each other"},
       {R"({"domain":"a","max_wait_ms":60001})", "max_wait_ms: must be from 0 to 60000"},
       {R"({"domain":"a","request_id":""})", "request_id: must be 1 to 128 bytes"},
-      {R"({"domain":"a","lease_ms":0})", "lease_ms: must be from 1 to 86400000"},
-      {R"({"domain":"a","lease_ms":86400001})", "lease_ms: must be from 1 to 86400000"},
+      {R"({"domain":"a","lease_ms":0})", "lease_ms: must be from 100 to 86400000"},
+      {R"({"domain":"a","lease_ms":86400001})", "lease_ms: must be from 100 to 86400000"},
       {R"({"domain":"a","holder":""})", "holder: must be 1 to 128 bytes"},
       {R"({"domain":"a","force":1})", "force: must be true or false"},
       {R"({"key":"k"})", "limit.rate: is missing"},
       {R"({"key":"k","limit":{"rate":"100/fortnight"}})", "limit.rate: "},
       {R"({"key":"k","limit":{"rate":"100/min","algorithm":"token_buckets"}})",
        "did you mean \\\"token_bucket\\\""},
-      {R"({"key":"k","limit":{"permits":5}})", "limit.permits: this engine cannot hold permits"},
       {R"({"domain":"a","limit":{"rate":"1/s"}})", "belongs to a key"},
   };
   for (const auto& [body, expected] : cases) {

@@ -105,18 +105,18 @@ void HttpAuth::Handle(const http::Request& request, std::string_view rest, const
   check.domain = domain_;
   check.attributes = attributes_;
   check.options.cost = options.cost;
-  const uint64_t token = pending_.Add({slot, {}, options.deny_status});
-  turn_.Submit(check, *this, token);
-  pending_.At(token).begin = turn_.begin();
+  check.without_permits = true;
+  HttpAsk ask = For(slot);
+  ask.timed = true;
+  ask.note = options.deny_status;
+  turn_.Submit(check, std::move(ask));
 }
 
-void HttpAuth::Decided(uint64_t token, const Result<const Decision*>& decision) noexcept {
-  const Pending pending = pending_.Take(token);
-  turn_.Decided(pending.begin);
-  if (!decision) return AnswerError(pending.slot, decision.error());
-  turn_.Answer(pending.slot, [&](std::string& out, const http::ReplyShape& shape) {
+void HttpAuth::Decided(const HttpAsk& ask, const Result<const Decision*>& decision) noexcept {
+  if (!decision) return AnswerError(ask.slot, decision.error());
+  turn_.Answer(ask.slot, [&](std::string& out, const http::ReplyShape& shape) {
     int status = HttpStatus(**decision);
-    if (status != 200 && pending.deny_status != 0) status = pending.deny_status;
+    if (status != 200 && ask.note != 0) status = static_cast<int>(ask.note);
     http::ResponseWriter writer(out, shape, status);
     writer.Header("X-Penstock-Outcome", ToString((*decision)->outcome));
     WriteRateHeaders(writer, **decision);

@@ -8,34 +8,27 @@
 #include <vector>
 
 #include "api/http_verb.h"
-#include "api/pending.h"
 #include "base/address.h"
 
 namespace penstock::api {
 
-class HttpAuth final : public HttpVerb, private service::Receiver {
+class HttpAuth final : public HttpVerb {
  public:
-  HttpAuth(Turn& turn, const std::vector<Cidr>& trusted_proxies)
+  HttpAuth(HttpTurn& turn, const std::vector<Cidr>& trusted_proxies)
       : HttpVerb(turn), trusted_proxies_(trusted_proxies) {}
-  ~HttpAuth() override { turn_.decider().Detach(*this); }
   void Handle(const http::Request& request, std::string_view rest, const HttpSlot& slot) override;
 
  private:
-  struct Pending {
-    HttpSlot slot;
-    SteadyTime begin;
-    int deny_status = 0;  // 0: 429, or 503 when the engine could not be asked
-  };
   struct Options;
 
   Result<void> ReadQuery(const http::Request& request, Options& options);
   void Describe(const http::Request& request, std::string_view rest, const HttpSlot& slot);
-  void Decided(uint64_t token, const Result<const Decision*>& decision) noexcept override;
+  // ask.note: the status of a denial; 0: 429, or 503 when the engine could not be asked.
+  void Decided(const HttpAsk& ask, const Result<const Decision*>& decision) noexcept override;
 
   // Constant.
   const std::vector<Cidr>& trusted_proxies_;
 
-  PendingPool<Pending> pending_;
   // What the attributes of the request at hand point into; reused.
   std::vector<Attribute> attributes_;
   std::string domain_;

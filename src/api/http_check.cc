@@ -9,62 +9,50 @@ void HttpCheck::Handle(const http::Request& request, std::string_view, const Htt
   if (body_.is_array()) return HandleArray(slot);
   const Result<service::Request> check = body_.ReadCheck(0);
   if (!check) return AnswerError(slot, check.error());
-  Submit(*check, {slot, {}, nullptr, 0});
+  turn_.Submit(*check, Timed(slot));
+}
+
+HttpAsk HttpCheck::Timed(const HttpSlot& slot) {
+  HttpAsk ask = For(slot);
+  ask.timed = true;
+  return ask;
 }
 
 void HttpCheck::HandleArray(const HttpSlot& slot) {
-  const size_t size = body_.size();
-  const auto array = std::make_shared<Array>();
-  array->slot = slot;
-  array->items.resize(size);
-  array->missing = size;
-  for (size_t i = 0; i < size; ++i) {
+  const std::shared_ptr<Together> array = NewArray(body_.size());
+  for (size_t i = 0; i < body_.size(); ++i) {
     const Result<service::Request> check = body_.ReadCheck(i);
     if (check) {
-      Submit(*check, {slot, {}, array, i});
+      HttpAsk ask = Timed(slot);
+      ask.together = array;
+      ask.note = static_cast<int64_t>(i);
+      turn_.Submit(*check, std::move(ask));
     } else {
       AppendErrorItem(array->items[i], check.error());
-      FinishItem(*array);
+      FinishItem(slot, *array);
     }
   }
 }
 
-void HttpCheck::Submit(const service::Request& request, Pending pending) {
-  const uint64_t token = pending_.Add(std::move(pending));
-  turn_.Submit(request, *this, token);
-  pending_.At(token).begin = turn_.begin();
+void HttpCheck::Decided(const HttpAsk& ask, const Result<const Decision*>& decision) noexcept {
+  if (ask.together != nullptr) return DecidedItem(ask, decision);
+  if (!decision) return AnswerError(ask.slot, decision.error());
+  const bool heard = turn_.Answer(ask.slot, [&](std::string& out, const http::ReplyShape& shape) {
+    WriteDecision(out, shape, **decision);
+  });
+  if (!heard) turn_.GiveBack(ask, **decision);
 }
 
-void HttpCheck::Decided(uint64_t token, const Result<const Decision*>& decision) noexcept {
-  const Pending pending = pending_.Take(token);
-  turn_.Decided(pending.begin);
-  if (pending.array != nullptr) {
-    std::string& item = pending.array->items[pending.index];
-    if (decision) {
-      AppendDecisionItem(item, **decision);
-    } else {
-      AppendErrorItem(item, decision.error());
-    }
-    FinishItem(*pending.array);
-  } else if (decision) {
-    turn_.Answer(pending.slot, [&](std::string& out, const http::ReplyShape& shape) {
-      WriteDecision(out, shape, **decision);
-    });
+void HttpCheck::DecidedItem(const HttpAsk& ask, const Result<const Decision*>& decision) {
+  Together& array = *ask.together;
+  std::string& item = array.items[static_cast<size_t>(ask.note)];
+  if (!decision) {
+    AppendErrorItem(item, decision.error());
   } else {
-    AnswerError(pending.slot, decision.error());
+    AppendDecisionItem(item, **decision);
+    if ((*decision)->permit && !ask.repeatable) array.permits.emplace_back((*decision)->permit->id.view());
   }
-}
-
-void HttpCheck::FinishItem(Array& array) {
-  if (--array.missing > 0) return;
-  std::string json = "[";
-  for (size_t i = 0; i < array.items.size(); ++i) {
-    if (i > 0) json += ',';
-    json += array.items[i];
-  }
-  json += ']';
-  turn_.Answer(array.slot,
-               [&](std::string& out, const http::ReplyShape& shape) { WriteJson(out, shape, 200, json); });
+  FinishItem(ask.slot, array);
 }
 
 }  // namespace penstock::api

@@ -136,10 +136,12 @@ void HttpLimits::Handle(const http::Request& request, std::string_view rest, con
   const std::string path = "/" + std::string(rest);
   const std::optional<size_t> count = rest.empty() ? 0 : http::SplitPath(path, segments);
   const bool reads = request.method == http::Method::kGet || request.method == http::Method::kHead;
-  if (!count || *count == 1 || (*count == 3 && segments[2] != "buckets")) {
-    return AnswerError(slot, {ErrorKind::kNotFound, "no such path: /v1/limits[/{domain}/{name}[/buckets]]"});
+  if (!count || *count == 1 || (*count == 3 && segments[2] != "buckets" && segments[2] != "holders")) {
+    return AnswerError(
+        slot, {ErrorKind::kNotFound, "no such path: /v1/limits[/{domain}/{name}[/buckets or /holders]]"});
   }
   if (*count == 3) {
+    if (segments[2] == "holders") return holders_.OfLimit(request, segments[0], segments[1], slot);
     if (reads || request.method == http::Method::kDelete)
       return Bucket(request, segments[0], segments[1], slot);
   } else if (reads) {
@@ -211,9 +213,10 @@ void HttpLimits::Change(const http::Request& request, std::string_view domain, s
 void HttpLimits::Changed(const HttpSlot& slot, int status, const Result<engine::RegisteredLimit>& changed) {
   constexpr int kPreconditionFailed = 412;
   if (!changed && changed.error().kind == ErrorKind::kConflict) {
-    return turn_.Answer(slot, [&](std::string& out, const http::ReplyShape& shape) {
+    turn_.Answer(slot, [&](std::string& out, const http::ReplyShape& shape) {
       http::WriteProblem(out, shape, {.status = kPreconditionFailed, .detail = changed.error().message});
     });
+    return;
   }
   if (!changed) return AnswerError(slot, changed.error());
   std::string json = R"({"domain":)";
@@ -247,16 +250,15 @@ void HttpLimits::Bucket(const http::Request& request, std::string_view domain, s
   } else {
     look.look = true;
   }
-  turn_.Submit(look, *this, pending_.Add(slot));
+  turn_.Submit(look, For(slot));
 }
 
-void HttpLimits::Decided(uint64_t token, const Result<const Decision*>& decision) noexcept {
-  const HttpSlot slot = pending_.Take(token);
-  if (!decision) return AnswerError(slot, decision.error());
+void HttpLimits::Decided(const HttpAsk& ask, const Result<const Decision*>& decision) noexcept {
+  if (!decision) return AnswerError(ask.slot, decision.error());
   if ((*decision)->limits.empty()) {
-    return AnswerError(slot, {ErrorKind::kNotFound, "the limit does not apply to these attributes"});
+    return AnswerError(ask.slot, {ErrorKind::kNotFound, "the limit does not apply to these attributes"});
   }
-  turn_.Answer(slot,
+  turn_.Answer(ask.slot,
                [&](std::string& out, const http::ReplyShape& shape) { WriteDone(out, shape, **decision); });
 }
 

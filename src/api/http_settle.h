@@ -5,21 +5,18 @@
 
 #include "api/check_body.h"
 #include "api/http_verb.h"
-#include "api/pending.h"
 
 namespace penstock::api {
 
-class HttpSettle final : public HttpVerb, private service::Receiver {
+class HttpSettle final : public HttpVerb {
  public:
-  HttpSettle(Turn& turn, CheckBody& body) : HttpVerb(turn), body_(body) {}
-  ~HttpSettle() override { turn_.decider().Detach(*this); }
+  HttpSettle(HttpTurn& turn, CheckBody& body) : HttpVerb(turn), body_(body) {}
   void Handle(const http::Request& request, std::string_view rest, const HttpSlot& slot) override;
 
  private:
-  void Decided(uint64_t token, const Result<const Decision*>& decision) noexcept override;
+  void Decided(const HttpAsk& ask, const Result<const Decision*>& decision) noexcept override;
 
   CheckBody& body_;
-  PendingPool<HttpSlot> pending_;
 };
 
 }  // namespace penstock::api

@@ -10,7 +10,7 @@ namespace penstock::api {
 
 class HttpMetrics final : public HttpVerb {
  public:
-  HttpMetrics(Turn& turn, const ServerView& server) : HttpVerb(turn), server_(server) {}
+  HttpMetrics(HttpTurn& turn, const ServerView& server) : HttpVerb(turn), server_(server) {}
   void Handle(const http::Request& request, std::string_view rest, const HttpSlot& slot) override;
 
  private:
@@ -26,7 +26,7 @@ class HttpHealth final : public HttpVerb {
 
 class HttpReady final : public HttpVerb {
  public:
-  HttpReady(Turn& turn, const ServerView& server) : HttpVerb(turn), server_(server) {}
+  HttpReady(HttpTurn& turn, const ServerView& server) : HttpVerb(turn), server_(server) {}
   void Handle(const http::Request& request, std::string_view rest, const HttpSlot& slot) override;
 
  private:

@@ -3,6 +3,10 @@
 // Thread contract: the loop's thread, as http_api.h.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "api/handler.h"
 #include "api/http_answer.h"
 #include "api/turn.h"
@@ -11,9 +15,9 @@
 
 namespace penstock::api {
 
-class HttpVerb {
+class HttpVerb : public Asker<HttpSlot> {
  public:
-  explicit HttpVerb(Turn& turn) : turn_(turn) {}
+  explicit HttpVerb(HttpTurn& turn) : turn_(turn) {}
   virtual ~HttpVerb() = default;
   HttpVerb(const HttpVerb&) = delete;
   HttpVerb& operator=(const HttpVerb&) = delete;
@@ -27,7 +31,31 @@ class HttpVerb {
                  [&](std::string& out, const http::ReplyShape& shape) { WriteError(out, shape, error); });
   }
 
-  Turn& turn_;
+  // An ask of this verb's.
+  HttpAsk For(const HttpSlot& slot) {
+    HttpAsk ask;
+    ask.slot = slot;
+    ask.asker = this;
+    return ask;
+  }
+
+  // An array's answer leaves when its last item is known.
+  static std::shared_ptr<Together> NewArray(size_t size) {
+    auto array = std::make_shared<Together>();
+    array->items.resize(size);
+    array->missing = size;
+    return array;
+  }
+  void FinishItem(const HttpSlot& slot, Together& array) {
+    if (--array.missing > 0) return;
+    const bool heard = turn_.Answer(
+        slot, [&](std::string& out, const http::ReplyShape& shape) { WriteArray(out, shape, array.items); });
+    for (const std::string& permit : std::exchange(array.permits, {})) {
+      if (!heard) turn_.GiveBack(permit);
+    }
+  }
+
+  HttpTurn& turn_;
 };
 
 }  // namespace penstock::api

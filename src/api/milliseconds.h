@@ -13,6 +13,9 @@ namespace penstock::api {
 inline int64_t ToCeilMs(std::chrono::microseconds d) { return CeilMillis({d.count()}); }
 inline int64_t ToCeilSeconds(std::chrono::microseconds d) { return CeilSeconds({d.count()}); }
 
+// What a permit's owner may rely on is rounded down.
+inline int64_t ToFloorMs(std::chrono::microseconds d) { return d.count() / 1'000; }
+
 inline std::optional<int64_t> RetryAfterMs(const Decision& decision) {
   if (!decision.retry_after) return std::nullopt;
   return ToCeilMs(*decision.retry_after);

@@ -27,8 +27,10 @@ class PendingPool {
   Entry& At(uint64_t token) { return entries_[token]; }
   Entry Take(uint64_t token) {
     free_.push_back(token);
-    return std::move(entries_[token]);
+    return std::exchange(entries_[token], {});
   }
+  // Every token that there ever was is below; the entry of a free one is as it is made.
+  uint64_t end() const { return entries_.size(); }
   size_t size() const { return entries_.size() - free_.size(); }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "api/ad_hoc_limit.h"
+#include "api/resp_permits.h"
 #include "api/resp_throttle.h"
 
 namespace penstock::api {
@@ -24,46 +26,107 @@ void RespApi::AnswerError(const RespSlot& slot, const Error& error) {
   turn_.Answer(slot, [&](resp::Writer& writer) { writer.Error(ErrorText(error)); });
 }
 
+RespAsk RespApi::For(const resp::Command& command, const RespSlot& slot) {
+  RespAsk ask;
+  ask.slot = slot;
+  ask.asker = this;
+  ask.what = static_cast<uint32_t>(command.id);
+  return ask;
+}
+
 void RespApi::Handle(const resp::Command& command, RespSlot slot) noexcept {
-  turn_.Run([&] { Read(command, slot); });
+  turn_.Run(slot, [&] {
+    switch (command.id) {
+      case resp::CommandId::kRelease:
+        return Release(command, slot);
+      case resp::CommandId::kRenew:
+        return Renew(command, slot);
+      case resp::CommandId::kHolders:
+        return List(command, slot);
+      default:
+        return Read(command, slot);
+    }
+  });
 }
 
 void RespApi::Read(const resp::Command& command, const RespSlot& slot) {
   request_ = {};
   Result<void> read;
-  switch (command.id) {
-    case resp::CommandId::kThrottle:
-      read = ReadThrottle(command.args, request_);
-      break;
-    case resp::CommandId::kCheck:
-      read = ReadRespCheck(command.args, scratch_, request_);
-      break;
-    default:
-      read = Invalid("the memory engine cannot hold permits yet");
+  if (command.id == resp::CommandId::kThrottle) {
+    read = ReadThrottle(command.args, request_);
+  } else if (command.id == resp::CommandId::kAcquire) {
+    read = ReadAcquire(command.args, request_);
+  } else {
+    read = ReadRespCheck(command.args, scratch_, request_);
   }
-  if (!read) {
-    AnswerError(slot, read.error());
-    return;
-  }
-  const int64_t capacity = request_.ad_hoc ? request_.ad_hoc->burst.value_or(0) : 0;
-  const uint64_t token = pending_.Add({slot, command.id, capacity, {}});
-  turn_.Submit(request_, *this, token);
-  pending_.At(token).begin = turn_.begin();
+  if (!read) return AnswerError(slot, read.error());
+  RespAsk ask = For(command, slot);
+  ask.timed = true;
+  if (request_.ad_hoc) ask.note = request_.ad_hoc->burst.value_or(0);
+  turn_.Submit(request_, std::move(ask));
 }
 
-void RespApi::Decided(uint64_t token, const Result<const Decision*>& decision) noexcept {
-  const Pending pending = pending_.Take(token);
-  turn_.Decided(pending.begin);
-  if (!decision) {
-    AnswerError(pending.slot, decision.error());
+void RespApi::Release(const resp::Command& command, const RespSlot& slot) {
+  const std::span<const std::string_view> ids = command.args.subspan(1);
+  const auto together = std::make_shared<Together>();
+  together->items.resize(ids.size());
+  together->missing = ids.size();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    RespAsk ask = For(command, slot);
+    ask.together = together;
+    ask.note = static_cast<int64_t>(i);
+    turn_.Release(ids[i], std::move(ask));
+  }
+}
+
+void RespApi::Renew(const resp::Command& command, const RespSlot& slot) {
+  const Result<std::chrono::milliseconds> lease = ReadRenewal(command.args);
+  if (!lease) return AnswerError(slot, lease.error());
+  turn_.Renew(command.args[1], *lease, For(command, slot));
+}
+
+void RespApi::List(const resp::Command& command, const RespSlot& slot) {
+  service::Request bucket;
+  bucket.ad_hoc = AdHocPermits(1, core::kMinLease);  // whatever they are: the key names the bucket
+  bucket.ad_hoc_key = command.args[1];
+  turn_.List(bucket, {}, For(command, slot));
+}
+
+void RespApi::Decided(const RespAsk& ask, const Result<const Decision*>& decision) noexcept {
+  if (!decision) return AnswerError(ask.slot, decision.error());
+  const bool heard = turn_.Answer(ask.slot, [&](resp::Writer& writer) {
+    switch (static_cast<resp::CommandId>(ask.what)) {
+      case resp::CommandId::kThrottle:
+        return WriteThrottle(writer, **decision, ask.note);
+      case resp::CommandId::kAcquire:
+        return WriteAcquired(writer, **decision);
+      default:
+        return WriteRespCheck(writer, **decision);
+    }
+  });
+  if (!heard) turn_.GiveBack(ask, **decision);
+}
+
+void RespApi::PermitAnswered(const RespAsk& ask, const service::PermitAnswer& answer) noexcept {
+  if (ask.together == nullptr) {
+    turn_.Answer(ask.slot, [&](resp::Writer& writer) { WriteRenewed(writer, answer); });
     return;
   }
-  turn_.Answer(pending.slot, [&](resp::Writer& writer) {
-    if (pending.command == resp::CommandId::kThrottle) {
-      WriteThrottle(writer, **decision, pending.capacity);
-    } else {
-      WriteRespCheck(writer, **decision);
-    }
+  Together& together = *ask.together;
+  together.items[static_cast<size_t>(ask.note)] = ToString(answer.fate);
+  if (--together.missing > 0) return;
+  turn_.Answer(ask.slot, [&](resp::Writer& writer) {
+    writer.Array(together.items.size());
+    for (const std::string& fate : together.items) writer.Bulk(fate);
+  });
+}
+
+void RespApi::HoldersListed(const RespAsk& ask, const Result<const service::Holders*>& holders) noexcept {
+  if (!holders) return AnswerError(ask.slot, holders.error());
+  turn_.Answer(ask.slot, [&](resp::Writer& writer) {
+    if ((*holders)->unavailable != Reason::kNone)
+      return writer.Error(UnavailableText((*holders)->unavailable));
+    WriteHolders(writer, **holders);
   });
 }
 

@@ -2,42 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "api/testing/fake_decider.h"
-#include "base/clock.h"
+#include "api/testing/resp_on_fakes.h"
 
 namespace penstock::api {
 namespace {
 
-class RespApiTest : public ::testing::Test {
- protected:
-  // Sends commands, inline or as bytes, as one read batch.
-  std::string Send(std::string_view bytes) {
-    const std::span<char> space = session_.ReceiveSpace();
-    std::copy(bytes.begin(), bytes.end(), space.begin());
-    session_.Received(bytes.size());
-    for (;;) {
-      resp::Action action = session_.Next();
-      auto* command = std::get_if<resp::Command>(&action);
-      if (command == nullptr) break;
-      api_.Handle(*command, {&session_, &peer_, command->ticket});
-    }
-    api_.Flush();
-    return TakeOutput();
-  }
-  std::string TakeOutput() {
-    std::string out(session_.Output());
-    session_.Written(out.size());
-    return out;
-  }
-  void SetUp() override { session_.Open(1, "127.0.0.1:1"); }
-
-  FakeDecider decider_;
-  ManualClock clock_{{1'000'000}};
-  resp::SessionOptions session_options_;
-  resp::Session session_{session_options_};
-  FakePeer peer_;
-  RespApi api_{decider_, clock_};
-};
+using RespApiTest = RespOnFakes;
 
 TEST_F(RespApiTest, ThrottleRepliesAsRedisCell) {
   EXPECT_EQ(Send("CL.THROTTLE user:1 19 30 60\r\n"), "*5\r\n:0\r\n:20\r\n:19\r\n:-1\r\n:1\r\n");
@@ -131,10 +101,6 @@ TEST_F(RespApiTest, LateDecisionsKeepTheOrderOfTheCommands) {
   decider_.Release();
   EXPECT_EQ(peer_.woken, 1);
   EXPECT_EQ(TakeOutput(), "*5\r\n:0\r\n:20\r\n:19\r\n:-1\r\n:1\r\n+PONG\r\n");
-}
-
-TEST_F(RespApiTest, PermitsAreRefusedByName) {
-  EXPECT_EQ(Send("PEN.ACQUIRE k 5 30000\r\n").substr(0, 5), "-ERR ");
 }
 
 }  // namespace

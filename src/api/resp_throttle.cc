@@ -3,6 +3,7 @@
 #include <string>
 
 #include "api/milliseconds.h"
+#include "api/resp_permits.h"
 #include "base/bytes.h"
 
 namespace penstock::api {
@@ -46,7 +47,7 @@ Result<void> ReadThrottle(std::span<const std::string_view> args, service::Reque
 
 void WriteThrottle(resp::Writer& writer, const Decision& decision, int64_t capacity) {
   if (decision.outcome == Outcome::kUnavailable && !decision.allowed) {
-    writer.Error("UNAVAILABLE the engine could not be asked: " + std::string(ToString(decision.reason)));
+    writer.Error(UnavailableText(decision.reason));
     return;
   }
   const bool waits = !decision.allowed && decision.retry_after.has_value();

@@ -41,8 +41,12 @@ class FakeHttpHandler final : public api::HttpHandler {
     slot.peer->ReplyReady();
     return owed;
   }
+  void Closed(api::Peer&) noexcept override { ++closed; }
+  bool Waits(const api::Peer&) const noexcept override { return waits; }
   std::vector<std::string> paths;
   std::vector<api::HttpSlot> slots;
+  int closed = 0;
+  bool waits = false;
   int flushes = 0;
 };
 
@@ -60,8 +64,12 @@ class FakeRespHandler final : public api::RespHandler {
     slot.peer->ReplyReady();
     return owed;
   }
+  void Closed(api::Peer&) noexcept override { ++closed; }
+  bool Waits(const api::Peer&) const noexcept override { return waits; }
   std::vector<std::string> keys;
   std::vector<api::RespSlot> slots;
+  int closed = 0;
+  bool waits = false;
   int flushes = 0;
 };
 
@@ -116,6 +124,30 @@ TEST(HttpDriver, APipelineIsFlushedOnceAndAnsweredInOrderWheneverTheAnswersCome)
   EXPECT_TRUE(InOrder(TakeOutput(driver), {"/a", "/b", "/c"}));
   EXPECT_FALSE(driver.wants().open);
   EXPECT_TRUE(driver.wants().read);
+}
+
+// Of a peer that has closed no more is to be seen than its end.
+TEST(HttpDriver, ThePeersEndEndsARequestThatWaitsInAQueueAndNoOther) {
+  FakeHttpHandler handler;
+  const http::SessionOptions options;
+  HttpDriver driver(options, handler);
+  FakeWire wire;
+  driver.Open(wire);
+  Receive(driver, Get("/a"));
+  driver.ReceivedEnd();
+  EXPECT_EQ(handler.closed, 0);
+  EXPECT_FALSE(driver.wants().close);
+  EXPECT_TRUE(handler.Answer(0));
+  driver.Close();
+  driver.Open(wire);
+  handler.closed = 0;
+  handler.waits = true;
+  Receive(driver, Get("/b"));
+  driver.ReceivedEnd();
+  EXPECT_EQ(handler.closed, 1);
+  EXPECT_TRUE(driver.wants().close);
+  EXPECT_FALSE(driver.wants().read);
+  EXPECT_FALSE(handler.Answer(1));
 }
 
 TEST(HttpDriver, AnAnswerAfterTheConnectionClosedReachesNobody) {
@@ -273,6 +305,17 @@ TEST_F(RespDriverTest, DrainingFinishesTheCommandThatIsHalfHere) {
   handler_.Answer(0);
   EXPECT_EQ(TakeOutput(driver), "+half\r\n");
   EXPECT_TRUE(driver.wants().close);
+}
+
+TEST_F(RespDriverTest, ThePeersEndEndsACommandThatWaitsInAQueue) {
+  RespDriver driver(options_, handler_, last_id_);
+  driver.Open(wire_);
+  handler_.waits = true;
+  Receive(driver, Throttle("a"));
+  driver.ReceivedEnd();
+  EXPECT_EQ(handler_.closed, 1);
+  EXPECT_TRUE(driver.wants().close);
+  EXPECT_FALSE(handler_.Answer(0));
 }
 
 TEST_F(RespDriverTest, ATimeOutClosesWithoutAWord) {

@@ -15,6 +15,7 @@ void HttpDriver::Open(net::Wire& wire) noexcept {
 void HttpDriver::Close() noexcept {
   open_ = false;
   session_.Detach();
+  handler_.Closed(*this);
 }
 
 void HttpDriver::Received(size_t count) noexcept {
@@ -25,6 +26,14 @@ void HttpDriver::Received(size_t count) noexcept {
 void HttpDriver::ReceivedEnd() noexcept {
   session_.PeerFinished();
   HandleAll();
+  GiveUpWaiting();
+}
+
+void HttpDriver::GiveUpWaiting() {
+  if (!handler_.Waits(*this)) return;
+  session_.Detach();
+  handler_.Closed(*this);
+  reading_ = paused_ = false;
 }
 
 void HttpDriver::HandleAll() {

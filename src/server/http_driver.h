@@ -30,6 +30,9 @@ class HttpDriver final : public net::Protocol, private api::Peer {
   const IpAddress* address() const override { return open_ ? wire_->address() : nullptr; }
   // Hands out every request that is there, then has them decided together.
   void HandleAll();
+  // Who closes a connection sends an end like one who only has nothing more to ask. Where a request may wait in a queue
+  // it is taken for the former: a place there, and a permit, are not for somebody who has gone.
+  void GiveUpWaiting();
 
   // Constant.
   const http::SessionOptions& options_;

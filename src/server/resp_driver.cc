@@ -17,6 +17,7 @@ void RespDriver::Open(net::Wire& wire) noexcept {
 void RespDriver::Close() noexcept {
   open_ = false;
   session_.Detach();
+  handler_.Closed(*this);
 }
 
 void RespDriver::Received(size_t count) noexcept {
@@ -25,7 +26,17 @@ void RespDriver::Received(size_t count) noexcept {
 }
 
 // A command that is half here will never be whole; the others are answered.
-void RespDriver::ReceivedEnd() noexcept { reading_ = false; }
+void RespDriver::ReceivedEnd() noexcept {
+  reading_ = false;
+  GiveUpWaiting();
+}
+
+void RespDriver::GiveUpWaiting() {
+  if (!handler_.Waits(*this)) return;
+  session_.Detach();
+  handler_.Closed(*this);
+  paused_ = false;
+}
 
 void RespDriver::HandleAll() {
   for (;;) {

@@ -7,78 +7,10 @@
 #include <vector>
 
 #include "api/handler.h"
+#include "api/testing/fake_desks.h"
 #include "service/decider.h"
-#include "service/holder_desk.h"
-#include "service/permit_desk.h"
 
 namespace penstock::api {
-
-// Answers at once, as the test says.
-class FakePermitDesk final : public service::PermitDesk {
- public:
-  struct Call {
-    bool renew;
-    std::string id;
-    int64_t lease_ms;
-  };
-
-  void Release(std::string_view id, service::PermitReceiver& receiver, uint64_t token) override {
-    Add({false, std::string(id), 0}, receiver, token);
-  }
-  void Renew(std::string_view id, std::chrono::milliseconds lease, service::PermitReceiver& receiver,
-             uint64_t token) override {
-    Add({true, std::string(id), lease.count()}, receiver, token);
-  }
-  void Flush() override {
-    if (hold) return;
-    for (const Waiting& w : std::exchange(waiting_, {}))
-      w.receiver->PermitAnswered(w.token, answer(calls[w.call]));
-  }
-  void Detach(const service::PermitReceiver& receiver) override {
-    std::erase_if(waiting_, [&](const Waiting& w) { return w.receiver == &receiver; });
-  }
-
-  std::vector<Call> calls;
-  bool hold = false;
-  std::function<service::PermitAnswer(const Call&)> answer = [](const Call& call) {
-    return service::PermitAnswer{call.renew ? core::PermitFate::kRenewed : core::PermitFate::kReleased,
-                                 Reason::kNone, std::chrono::milliseconds(call.lease_ms)};
-  };
-
- private:
-  struct Waiting {
-    service::PermitReceiver* receiver;
-    uint64_t token;
-    size_t call;
-  };
-  void Add(Call call, service::PermitReceiver& receiver, uint64_t token) {
-    calls.push_back(std::move(call));
-    waiting_.push_back({&receiver, token, calls.size() - 1});
-  }
-  std::vector<Waiting> waiting_;
-};
-
-class FakeHolderDesk final : public service::HolderDesk {
- public:
-  void List(const service::Request& request, std::string_view holder, service::HolderReceiver& receiver,
-            uint64_t token) override {
-    asked = {std::string(request.domain), std::string(request.only_limit), std::string(request.ad_hoc_key),
-             std::string(holder)};
-    const Result<service::Holders> holders = answer();
-    if (holders) {
-      receiver.HoldersListed(token, &*holders);
-    } else {
-      receiver.HoldersListed(token, tl::unexpected(holders.error()));
-    }
-  }
-  void Detach(const service::HolderReceiver&) override {}
-
-  struct Asked {
-    std::string domain, limit, ad_hoc_key, holder;
-  };
-  Asked asked;
-  std::function<Result<service::Holders>()> answer = [] { return service::Holders{}; };
-};
 
 class FakeDecider final : public service::Decider {
  public:
@@ -97,6 +29,10 @@ class FakeDecider final : public service::Decider {
     bool force;
     bool partial;
     std::string request_id;
+    int64_t weight;
+    int64_t lease_ms;
+    std::string holder;
+    bool without_permits;
   };
 
   void Submit(const service::Request& r, service::Receiver& receiver, uint64_t token) override {
@@ -112,7 +48,11 @@ class FakeDecider final : public service::Decider {
                 r.options.max_wait.count(),
                 r.options.force,
                 r.options.partial,
-                std::string(r.options.request_id)};
+                std::string(r.options.request_id),
+                r.options.weight,
+                r.options.lease.count(),
+                std::string(r.options.holder),
+                r.without_permits};
     for (const Attribute& a : r.attributes) asked.attributes.emplace_back(a.name, a.value);
     for (const UnitCost& c : r.options.costs) asked.costs.emplace_back(c.unit, c.cost);
     asked_.push_back(std::move(asked));
@@ -124,15 +64,19 @@ class FakeDecider final : public service::Decider {
   void Detach(const service::Receiver& receiver) override {
     std::erase_if(waiting_, [&](const Waiting& w) { return w.receiver == &receiver; });
   }
-  void Cancel(const service::Receiver& receiver, uint64_t token) override {
-    std::erase_if(waiting_, [&](const Waiting& w) { return w.receiver == &receiver && w.token == token; });
-  }
-  service::PermitDesk& permits() override { return permit_desk; }
-  service::HolderDesk& holders() override { return holder_desk; }
 
-  // Answers everything that waits.
-  void Release() {
-    const std::vector<Waiting> now = std::exchange(waiting_, {});
+  void Cancel(const service::Receiver& receiver, uint64_t token) override {
+    cancelled += std::erase_if(waiting_,
+                               [&](const Waiting& w) { return w.receiver == &receiver && w.token == token; });
+  }
+  FakePermitDesk& permits() override { return permits_; }
+  FakeHolderDesk& holders() override { return holders_; }
+
+  // Answers everything that waits, or what was asked first of it.
+  void Release() { ReleaseFirst(waiting_.size()); }
+  void ReleaseFirst(size_t count) {
+    const std::vector<Waiting> now(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
     for (const Waiting& w : now) {
       const Result<Decision> decision = answer(asked_[w.asked]);
       if (decision) {
@@ -145,8 +89,7 @@ class FakeDecider final : public service::Decider {
 
   const std::vector<Asked>& asked() const { return asked_; }
 
-  FakePermitDesk permit_desk;
-  FakeHolderDesk holder_desk;
+  size_t cancelled = 0;
   bool hold = false;  // Flush answers nothing; the test calls Release
   std::function<Result<Decision>(const Asked&)> answer = [](const Asked&) { return Allowed(); };
 
@@ -159,6 +102,19 @@ class FakeDecider final : public service::Decider {
     d.retry_after = std::chrono::microseconds(0);
     d.reset_after = std::chrono::microseconds(599'001);
     Append(d, Outcome::kAllowed);
+    return d;
+  }
+  // One permit limit, which granted.
+  static Decision Granted(std::string_view id = "permit-1") {
+    Decision d = Allowed();
+    d.limits[0].fence = 17;
+    d.limits[0].expires_in = std::chrono::microseconds(29'999'999);
+    PermitGrant grant{};
+    grant.id.Assign(id);
+    grant.fence = 17;
+    grant.expires_in = std::chrono::microseconds(29'999'999);
+    grant.waited = std::chrono::microseconds(1'500'999);
+    d.permit = grant;
     return d;
   }
   static Decision Denied() {
@@ -207,6 +163,8 @@ class FakeDecider final : public service::Decider {
     limit.outcome = outcome;
   }
 
+  FakePermitDesk permits_;
+  FakeHolderDesk holders_;
   std::vector<Asked> asked_;
   std::vector<Waiting> waiting_;
 };
