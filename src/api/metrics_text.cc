@@ -75,6 +75,31 @@ void AppendTotals(std::string& out, const service::TotalCounts& totals) {
          totals.ad_hoc_compiled);
 }
 
+void AppendPermits(std::string& out, const service::TotalCounts& totals) {
+  Single(out, "penstock_permits_granted_total", "counter", "Permits granted; the replay of a grant is none.",
+         totals.permits_granted);
+  constexpr std::string_view kCalls = "penstock_permit_calls_total";
+  Head(out, kCalls, "counter", "Releases and renewals, by what they were answered.");
+  const std::pair<std::string_view, uint64_t> results[] = {{"released", totals.permits_released},
+                                                           {"renewed", totals.permits_renewed},
+                                                           {"expired", totals.permits_expired},
+                                                           {"unknown", totals.permits_unknown},
+                                                           {"unavailable", totals.permits_unavailable}};
+  for (const auto& [result, count] : results) Sample(out, kCalls, {{"result", result}}, count);
+  Single(out, "penstock_permits_handed_back_total", "counter",
+         "Permits granted to somebody who had gone, and given back.", totals.permits_handed_back);
+  Single(out, "penstock_permits_waiting", "gauge", "Requests that wait in queues for permits, on this node.",
+         totals.permits_waiting);
+  Single(out, "penstock_permit_waits_refused_total", "counter",
+         "Requests denied at once because too many waited on this node already.", totals.waits_refused);
+  Single(out, "penstock_permit_asks_again_total", "counter",
+         "Calls to the engine for requests that wait: woken, or by the clock.", totals.asked_again);
+  Single(out, "penstock_permit_releases_repeated_total", "counter",
+         "Releases made again because the engine could not be asked before.", totals.releases_repeated);
+  Single(out, "penstock_permit_releases_lost_total", "counter",
+         "Releases given up on: the permit is held until its lease ends.", totals.releases_lost);
+}
+
 void AppendEngine(std::string& out, const MetricsInput& input,
                   const std::array<uint64_t, service::kReasons>& degraded) {
   const engine::EngineStats& e = input.engine;
@@ -175,6 +200,7 @@ void AppendMetrics(std::string& out, const MetricsInput& input) {
   AppendDecisions(out, input.decisions);
   const service::TotalCounts totals = input.decisions.Totals();
   AppendTotals(out, totals);
+  AppendPermits(out, totals);
   AppendEngine(out, input, totals.degraded);
   AppendDegraded(out, totals.degraded);
   if (input.failover != nullptr) AppendFailover(out, *input.failover);

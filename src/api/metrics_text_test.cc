@@ -27,6 +27,23 @@ TEST(MetricsText, HistogramBucketsAreCumulativeAndExact) {
   EXPECT_TRUE(has("penstock_connections{protocol=\"http\"} 3\n")) << out;
 }
 
+TEST(MetricsText, PermitsAreCountedByWhatBecameOfThem) {
+  service::Metrics metrics;
+  service::LoopTotals& totals = metrics.AddLoop().totals;
+  totals.permits_granted.Add(9);
+  totals.permits_expired.Add(2);
+  totals.permits_waiting.Add(5);
+  metrics.AddLoop().totals.permits_waiting.Add(1);
+  totals.permits_waiting.Subtract(2);
+  std::string out;
+  AppendMetrics(out, {.decisions = metrics, .engine_name = "memory", .engine = {}, .protocols = {}});
+  const auto has = [&](std::string_view line) { return out.find(line) != std::string::npos; };
+  EXPECT_TRUE(has("penstock_permits_granted_total 9\n")) << out;
+  EXPECT_TRUE(has("penstock_permit_calls_total{result=\"expired\"} 2\n")) << out;
+  EXPECT_TRUE(has("penstock_permit_calls_total{result=\"released\"} 0\n")) << out;
+  EXPECT_TRUE(has("penstock_permits_waiting 4\n")) << out;
+}
+
 TEST(MetricsText, WhatIsDoneWithoutTheEngineIsShown) {
   service::Metrics metrics;
   service::LoopCounters& loop = metrics.AddLoop();
