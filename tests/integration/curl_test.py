@@ -166,7 +166,7 @@ class Check(CurlCase):
         self.assertIn("cost", items[3]["detail"])
         self.assertEqual(len(self.check([user("many", cost=0)] * 1_000).json()), 1_000)
         self.expect_problem(self.check([user("many", cost=0)] * 1_001), 413, "1000")
-        self.expect_problem(self.check([]), 400, "no checks")
+        self.expect_problem(self.check([]), 400, "is empty")
 
     def test_ad_hoc(self):
         def ask(key, **limit):
@@ -184,7 +184,72 @@ class Check(CurlCase):
         self.expect_problem(ask("k", rate="100/fortnight"), 400, "limit.rate")
         self.expect_problem(ask("k", rate="1/s", burst=0), 400, "burst")
         self.expect_problem(ask("k", rate="1/s", algorithm="token_buckett"), 400, 'did you mean "token_bucket"')
-        self.expect_problem(ask("k", permits=5, lease="30s"), 400, "permits")
+
+
+class Permits(CurlCase):
+    SEMA = {"key": "sema:api", "limit": {"permits": 2, "lease": "30s"}}
+
+    def acquire(self, **more):
+        answer = self.expect(self.check({**self.SEMA, **more}), 200, allowed=True, limit=2)
+        return answer["permit"]
+
+    def release(self, permit_id, result, status=200):
+        self.expect(self.curl("/v1/release", body={"id": permit_id}), status, result=result)
+
+    def test_held_renewed_and_given_back(self):
+        first = self.acquire(holder="a")
+        second = self.acquire(holder="b")
+        self.assertEqual((first["expires_in_ms"], first["waited_ms"]), (30_000, 0))
+        self.assertGreater(second["fence"], first["fence"])
+        self.expect(self.check(self.SEMA), 429, outcome="denied", remaining=0, retry_after_ms=30_000)
+        self.expect(self.check({**self.SEMA, "weight": 3}), 429, outcome="never", retry_after_ms=None)
+        self.clock.advance(20 * SECOND)
+        self.expect(self.curl("/v1/renew", body={"id": first["id"]}), 200, result="renewed", expires_in_ms=30_000)
+        self.clock.advance(10 * SECOND)
+        self.release(second["id"], "expired")
+        self.expect(self.curl("/v1/renew", body={"id": second["id"]}), 200, result="expired")
+        self.release(first["id"], "released")
+        self.release(first["id"], "unknown")  # C61
+        self.expect(self.check({**self.SEMA, "cost": 0}), 200, remaining=2)
+
+    def test_holders(self):
+        self.acquire(holder="a")
+        self.acquire(holder="b")
+        answer = self.expect(self.curl("/v1/holders?key=sema:api"), 200, in_use=2, waiting=0, permits=None, more=False)
+        self.assertEqual([entry["holder"] for entry in answer["holders"]], ["a", "b"])
+        self.expect(self.curl("/v1/holders?key=sema:api&holder=a", method="DELETE"), 200, released=1, unavailable=0)
+        answer = self.expect(self.curl("/v1/holders?key=sema:api"), 200, in_use=1)
+        self.assertEqual([entry["holder"] for entry in answer["holders"]], ["b"])
+        self.expect_problem(self.curl("/v1/holders?key=sema:api", method="DELETE"), 400, "holder")
+
+    def test_of_the_policy_beside_a_rate(self):
+        put = self.curl("/v1/limits/api/in-flight", body=b"{key: [user], permits: 1, lease: 10s}", method="PUT")
+        self.assertEqual(put.status, 201, put)
+        answer = self.expect(self.check(user("1")), 200, allowed=True, remaining=0)
+        rest = [limit["remaining"] for limit in answer["limits"] if limit["name"] != "in-flight"]
+        refused = self.expect(self.check(user("1")), 429, outcome="denied")
+        self.assertEqual([limit["remaining"] for limit in refused["limits"] if limit["name"] != "in-flight"], rest,
+                         "C69: a refusal by permits spends no rate")
+        self.expect(self.curl("/v1/limits/api/in-flight/holders?user=1"), 200, permits=1, in_use=1, available=0)
+        self.expect_problem(self.curl("/v1/limits/api/in-flight/holders"), 404, "attributes")
+        answer = self.curl("/auth/api?header=X-User:user", "-H", "X-User: 1")
+        self.assertEqual(answer.status, 200, "permits do not apply there")
+
+    def test_arrays_and_bodies(self):
+        ids = [self.acquire()["id"], self.acquire()["id"]]
+        items = self.curl("/v1/release", body=[{"id": ids[0]}, {"id": "none"}, {"di": "x"}, {"id": ids[1]}]).json()
+        self.assertEqual([(item["status"], item.get("result")) for item in items],
+                         [(200, "released"), (200, "unknown"), (400, None), (200, "released")])
+        for body in (b"", b"[]", b"7", b'{"id":7}', b'{}'):
+            self.assertEqual(self.curl("/v1/release", body=body, method="POST").status, 400, body)
+            self.assertEqual(self.curl("/v1/renew", body=body, method="POST").status, 400, body)
+
+    def test_bounds_are_named(self):  # C71
+        for limit, words in (({"permits": 5, "lease": "1ms"}, "100ms to 24h"), ({"permits": 5, "lease": "365d"}, "100ms to 24h"),
+                             ({"permits": 0}, "1 to 2147483647"), ({"permits": 5, "rate": "1/s"}, "not both")):
+            self.expect_problem(self.check({"key": "k", "limit": limit}), 400, words)
+        self.expect_problem(self.check({**self.SEMA, "weight": 0}), 400, "1 to 2147483647")
+        self.expect_problem(self.check({**self.SEMA, "lease_ms": 1}), 400, "100 to 86400000")
 
 
 class Settle(CurlCase):

@@ -137,7 +137,7 @@ class Limits(harness.TestCase):
         with self.serve() as server:
             version = self.limit(server)["version"]
             for body, words in ((b'{"rate":"3/d","brst":2}', "did you mean burst"), (b'{"rate":"3/dy"}', "rate: "),
-                                (b"", "mapping"), (b'{"permits":3}', "cannot hold"), (b'{"name":"x","rate":"3/d"}', "path"),
+                                (b"", "mapping"), (b'{"permits":3,"rate":"3/d"}', "not both"), (b'{"name":"x","rate":"3/d"}', "path"),
                                 (b"key: [user]\nrate: 5/dy\n", "line 2: rate: ")):
                 answer = self.ask(server, "PUT", LIMIT, body)
                 self.assertEqual(answer.status, 400, answer)

@@ -89,6 +89,35 @@ class Check(RespCase):
         self.expect_error("ERR ", "PEN.CHECK", "api", 0, "COST", 2_147_483_648)
 
 
+class Permits(RespCase):
+    def acquire(self, *options):
+        allowed, permit, expires_in_ms, fence = self.resp.ask("PEN.ACQUIRE", "sema", 2, 30_000, *options)
+        self.assertEqual((allowed, expires_in_ms), (1, 30_000))
+        return permit, fence
+
+    def test_held_renewed_and_given_back(self):
+        first, fence = self.acquire("HOLDER", "a")
+        second, later = self.acquire("HOLDER", "b")
+        self.assertGreater(later, fence)
+        self.assertEqual(self.resp.ask("PEN.ACQUIRE", "sema", 2, 30_000), [0, "denied", 30_000, 2])
+        self.assertEqual(self.resp.ask("PEN.ACQUIRE", "sema", 2, 30_000, "WEIGHT", 3), [0, "never", None, 2])
+        in_use, waiting, more, entries = self.resp.ask("PEN.HOLDERS", "sema")
+        self.assertEqual((in_use, waiting, more), (2, 0, 0))
+        self.assertEqual(entries, [[first, "a", 1, fence, 30_000], [second, "b", 1, later, 30_000]])
+        self.clock.advance(20_000_000)
+        self.assertEqual(self.resp.ask("PEN.RENEW", first, 30_000), [1, 30_000])
+        self.clock.advance(10_000_000)
+        self.assertEqual(self.resp.ask("PEN.RENEW", second, 0), [0, "expired"])
+        self.assertEqual(self.resp.ask("PEN.RELEASE", first, second, "none"), ["released", "expired", "unknown"])
+        self.assertEqual(self.resp.ask("PEN.HOLDERS", "sema"), [0, 0, 0, []])
+
+    def test_one_semaphore_over_both_protocols(self):
+        self.acquire()
+        answer = self.http.check({"key": "sema", "limit": {"permits": 2, "lease": "30s"}}).json()
+        self.assertEqual(answer["remaining"], 0)
+        self.assertEqual(self.resp.ask("PEN.RELEASE", answer["permit"]["id"]), ["released"])
+
+
 class Throttle(RespCase):
     def ask(self, *args):
         return self.resp.ask("CL.THROTTLE", *args)
