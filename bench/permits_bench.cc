@@ -28,7 +28,7 @@
 namespace penstock {
 namespace {
 
-constexpr SteadyTime kNoDeadline{INT64_MAX};
+constexpr Micros kTimeout = Seconds(10);  // a busy machine is not what is measured
 
 double CpuMicros() {
   rusage used{};
@@ -53,8 +53,9 @@ std::unique_ptr<core::Limit> Semaphore(int64_t permits) {
 
 class Load final : private engine::Sink, private engine::PermitSink {
  public:
-  Load(net::Loop& loop, engine::EngineSession& session, const core::Limit& limit, uint64_t pairs)
-      : loop_(loop), session_(session), limit_(limit), pairs_(pairs) {}
+  Load(net::Loop& loop, const Clock& clock, engine::EngineSession& session, const core::Limit& limit,
+       uint64_t pairs)
+      : loop_(loop), clock_(clock), session_(session), limit_(limit), pairs_(pairs) {}
 
   // Takes as many at once and keeps them.
   bool Hold(size_t count) {
@@ -62,6 +63,7 @@ class Load final : private engine::Sink, private engine::PermitSink {
       Flight& flight = *flights_.emplace_back(std::make_unique<Flight>());
       flight.size = std::min<size_t>(count, 1'000);
       flight.keep = true;
+      deadline_ = clock_.Steady() + kTimeout;
       count -= flight.size;
       Acquire(flight);
       while (flight.open > 0) loop_.RunTurn();
@@ -78,6 +80,7 @@ class Load final : private engine::Sink, private engine::PermitSink {
     // An engine that answers inline has every flight ready again when its step returns.
     while (done_ < pairs_) {
       if (ready_.empty()) loop_.RunTurn();
+      deadline_ = clock_.Steady() + kTimeout;
       stepping_.swap(ready_);
       for (Flight* flight : stepping_) {
         if (done_ < pairs_) Step(*flight);
@@ -116,11 +119,11 @@ class Load final : private engine::Sink, private engine::PermitSink {
       group.token = reinterpret_cast<uintptr_t>(&flight);
       flight.batch.AddOperationInPlace(limit_, {&kKey, 1}).cost = 1;
     }
-    session_.Decide(flight.batch, kNoDeadline, *this);
+    session_.Decide(flight.batch, deadline_, *this);
   }
   void Release(Flight& flight) {
     flight.open = flight.calls.size();
-    session_.CallPermits(flight.calls, kNoDeadline, *this);
+    session_.CallPermits(flight.calls, deadline_, *this);
   }
   void Decided(engine::Batch& batch, engine::Group& group) noexcept override {
     Flight& flight = *reinterpret_cast<Flight*>(static_cast<uintptr_t>(group.token));
@@ -141,10 +144,12 @@ class Load final : private engine::Sink, private engine::PermitSink {
   }
 
   net::Loop& loop_;
+  const Clock& clock_;
   engine::EngineSession& session_;
   const core::Limit& limit_;
   const uint64_t pairs_;
   Random random_{7};
+  SteadyTime deadline_;  // of what is asked in this round
   uint64_t done_ = 0;
   uint64_t refused_ = 0;
   std::vector<std::unique_ptr<Flight>> flights_;
@@ -178,9 +183,11 @@ int Main(int count, char** arguments) {
       registered = result.has_value();
     });
     while (!answered) loop.RunTurn();
-    if (!registered) loop.RunTurn();
+    if (registered) break;
+    loop.Schedule(clock.Steady() + Millis(20), [] {});
+    loop.RunTurn();
   }
-  Load load(loop, *session, *limit, number(6));
+  Load load(loop, clock, *session, *limit, number(6));
   if (!registered || !load.Hold(number(3))) {
     std::fprintf(stderr, "the engine cannot be asked, or has no room\n");
     return 1;
