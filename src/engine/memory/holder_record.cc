@@ -100,15 +100,20 @@ void HolderRecord::Open(EngineTime now, Micros lease) {
   if (queue_ == nullptr) [[likely]]
     return;
   queue_->DropExpired(now);
-  if (queue_->size() == 0) queue_.reset();
+  DropEmptyQueue();
+}
+
+void HolderRecord::DropEmptyQueue() {
+  if (queue_->size() == 0 && queue_->IsLarge()) queue_.reset();
 }
 
 void HolderRecord::Show(const core::PermitAsk* ask, core::BucketView& view) const {
   view.state = state();
   view.holders = holders_.get();
   view.own = ask == nullptr ? nullptr : Find(ask->id);
-  view.waits = queue_ != nullptr && ask != nullptr && queue_->Has(ask->id);
-  view.overtakes = queue_ != nullptr && (ask == nullptr || !queue_->IsHead(ask->id));
+  const bool queue = waiting() > 0;
+  view.waits = queue && ask != nullptr && queue_->Has(ask->id);
+  view.overtakes = queue && (ask == nullptr || !queue_->IsHead(ask->id));
 }
 
 core::BucketState HolderRecord::state() const {
@@ -130,6 +135,8 @@ const core::Holder* HolderRecord::Find(const Hash128& id) const {
 }
 
 size_t HolderRecord::waiting() const { return queue_ == nullptr ? 0 : queue_->size(); }
+
+bool HolderRecord::IsHead(const Hash128& id) const { return queue_ != nullptr && queue_->IsHead(id); }
 
 // A fence that is ahead of the clock must not be given again.
 EngineTime HolderRecord::IdleAt(Micros lease) const {
@@ -191,14 +198,14 @@ void HolderRecord::Queue(const Hash128& id, EngineTime until, int64_t weight,
 
 bool HolderRecord::Leave(const Hash128& id) {
   if (queue_ == nullptr || !queue_->Remove(id)) return false;
-  if (queue_->size() == 0) queue_.reset();
+  DropEmptyQueue();
   return true;
 }
 
 void HolderRecord::LeaveAllOf(const WakePost& post) {
   if (queue_ == nullptr) return;
   queue_->RemoveOf(post);
-  if (queue_->size() == 0) queue_.reset();
+  DropEmptyQueue();
 }
 
 void HolderRecord::WakeHead(int64_t capacity, std::vector<WakeUp>& out) {

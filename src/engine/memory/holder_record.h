@@ -48,6 +48,8 @@ class HolderRecord {
   // Null: nobody, or long forgotten.
   const core::Holder* Find(const Hash128& id) const;
   size_t waiting() const;
+  // Whether he is the next of those who wait.
+  bool IsHead(const Hash128& id) const;
   // The instant from which the record is the same as an absent one, if nobody asks before.
   EngineTime IdleAt(Micros lease) const;
 
@@ -79,12 +81,13 @@ class HolderRecord {
 
  private:
   struct Holders;
+  void DropEmptyQueue();
   const core::Holder* First() const;
   static const core::Holder* AfterIn(const Holders& holders, const core::Holder& holder);
   const core::Holder* After(const core::Holder& holder) const { return AfterIn(*holders_, holder); }
 
   std::unique_ptr<Holders> holders_;
-  std::unique_ptr<WaitQueue> queue_;  // null: nobody waits
+  std::unique_ptr<WaitQueue> queue_;  // null or empty: nobody waits
 };
 
 }  // namespace penstock::engine

@@ -9,14 +9,16 @@
 namespace penstock::engine {
 namespace {
 
-// A wake-up is not lost here, but for a session without a loop; and an expiry wakes nobody.
-constexpr Micros kAskAgainAfter = Seconds(1);
+// An expiry wakes nobody, so the head asks when one may have made room.
+constexpr Micros kHeadAsksAgainAfter = Seconds(1);
 constexpr Micros kAskAgainAtLeast = Millis(1);
+// Those behind are woken in their turn, and no wake-up is lost within a process: that they ask is a second rope.
+constexpr Micros kOthersAskAgainAfter = Seconds(10);
 
-Micros AskAgainAfter(const HolderRecord& record, EngineTime now) {
+Micros HeadAsksAgainAfter(const HolderRecord& record, EngineTime now) {
   const core::Holder* const first = record.order().Next(nullptr);
-  if (first == nullptr) return kAskAgainAfter;
-  return std::clamp(first->expires_at - now, kAskAgainAtLeast, kAskAgainAfter);
+  if (first == nullptr) return kHeadAsksAgainAfter;
+  return std::clamp(first->expires_at - now, kAskAgainAtLeast, kHeadAsksAgainAfter);
 }
 
 }  // namespace
@@ -72,7 +74,9 @@ void MemorySession::TellPermit(const Work& work, const core::Operation& operatio
   if (record == nullptr || record->waiting() == 0) return;
   if (operation.verdict.queued) {
     result.queued = true;
-    result.ask_again_after = AskAgainAfter(*record, work.now);
+    const bool head = record->IsHead(work.group.options.permit->id);
+    result.ask_again_after =
+        head || !post_->reaches() ? HeadAsksAgainAfter(*record, work.now) : kOthersAskAgainAfter;
   }
   WakeHead(shard, *slot, *record);
 }

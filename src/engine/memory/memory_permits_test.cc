@@ -212,6 +212,21 @@ TEST_F(MemoryPermitsTest, AWakeUpIsOneTaskOfTheWaitersOwnLoopAndComesOnceAnAsk) 
   EXPECT_EQ(waiter.Ask(*limit, 3, Seconds(60)).outcome, Outcome::kAllowed);
 }
 
+TEST_F(MemoryPermitsTest, TheHeadAsksAgainAtTheNearestExpiryAndThoseBehindHimRarely) {
+  const auto limit = Semaphore(1, Millis(300));
+  ASSERT_EQ(loop_->Acquire(*limit, 1), Outcome::kAllowed);
+  for (const uint64_t id : {2, 3, 2}) {
+    EXPECT_TRUE(loop_->Ask(*limit, id, Seconds(60)).queued);
+    EXPECT_EQ(loop_->result.ask_again_after, id == 2 ? Millis(300) : Seconds(10));
+  }
+  clock_.Advance(Millis(300));
+  EXPECT_EQ(loop_->Ask(*limit, 2, Seconds(60)).outcome, Outcome::kAllowed);
+  clock_.Advance(Millis(300));
+  EXPECT_EQ(loop_->Ask(*limit, 4, Seconds(60)).outcome, Outcome::kDenied) << "3 is before him";
+  EXPECT_EQ(loop_->tasks.Run(), 1u);
+  EXPECT_EQ(loop_->woken, std::vector<uint64_t>{3});
+}
+
 TEST_F(MemoryPermitsTest, WhoGoesLeavesAllQueuesAndTheNextIsWoken) {
   const auto limit = Semaphore(2);
   ASSERT_EQ(loop_->Acquire(*limit, 1), Outcome::kAllowed);

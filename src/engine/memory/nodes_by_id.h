@@ -20,6 +20,8 @@ template <class Node>
 class NodesById {
  public:
   size_t size() const { return size_; }
+  // How many there have been at once, about.
+  size_t most() const { return places_; }
 
   // Makes room for one more; false when there is no memory.
   bool Reserve() { return (free_ != nullptr || AddChunk()) && (size_ < places_ || Rehash()); }

@@ -48,6 +48,11 @@ WaitQueue::~WaitQueue() {
 
 size_t WaitQueue::size() const { return lists_->nodes.size(); }
 
+bool WaitQueue::IsLarge() const {
+  constexpr size_t kKept = 64;
+  return lists_->nodes.most() > kKept;
+}
+
 bool WaitQueue::Has(const Hash128& id) const { return lists_->nodes.Find(id) != nullptr; }
 
 bool WaitQueue::IsHead(const Hash128& id) const {

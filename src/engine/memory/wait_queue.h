@@ -26,6 +26,8 @@ class WaitQueue {
   WaitQueue& operator=(const WaitQueue&) = delete;
 
   size_t size() const;
+  // Whether an empty queue is better thrown away than kept for the next who wait.
+  bool IsLarge() const;
   bool Has(const Hash128& id) const;
   bool IsHead(const Hash128& id) const;
   // The instant at which the last entry dies; that of an empty queue is 0.

@@ -19,7 +19,10 @@ namespace penstock::engine {
 class WakePost : public std::enable_shared_from_this<WakePost> {
  public:
   // Null: a caller without a loop, who hears of nothing.
-  explicit WakePost(Executor* executor) : executor_(executor) {}
+  explicit WakePost(Executor* executor) : reaches_(executor != nullptr), executor_(executor) {}
+
+  // Whether there is a loop on which somebody may hear.
+  bool reaches() const { return reaches_; }
 
   void SetWaker(PermitWaker* waker) { waker_ = waker; }
   void Wake(const Hash128& permit_id) EXCLUDES(mutex_);
@@ -32,6 +35,7 @@ class WakePost : public std::enable_shared_from_this<WakePost> {
  private:
   void Deliver() EXCLUDES(mutex_);
 
+  const bool reaches_;
   PermitWaker* waker_ = nullptr;  // the loop's thread alone
   Mutex mutex_;
   Executor* executor_ GUARDED_BY(mutex_);
