@@ -50,18 +50,26 @@ void DeciderImpl::Decide(Context& context) {
 
 void DeciderImpl::AnswerImmediates(Context& context) {
   for (Immediate& immediate : context.immediate) {
-    const Pending& pending = context.pending[immediate.pending];
-    if (pending.receiver == nullptr) continue;
-    if (immediate.error) {
-      counters_.totals.invalid.Add(1);
-      pending.receiver->Decided(pending.token, tl::unexpected<Error>(std::move(*immediate.error)));
-      continue;
+    Pending pending = context.pending[immediate.pending];
+    if (Waiter* const waiter = pending.asked.waiter; waiter != nullptr) {  // his limits have gone
+      pending.receiver = waiter->receiver;
+      permits_.Leave(waiter->place);
+      EndWait(*waiter);
     }
-    counters_.totals.unmatched.Add(1);
-    Decision& decision = pending.into != nullptr ? *pending.into : decision_;
-    SetUnlimited(decision);
-    pending.receiver->Decided(pending.token, &decision);
+    if (pending.receiver != nullptr) AnswerUnasked(pending, std::move(immediate.error));
   }
+}
+
+void DeciderImpl::AnswerUnasked(const Pending& pending, std::optional<Error> error) {
+  if (error) {
+    counters_.totals.invalid.Add(1);
+    pending.receiver->Decided(pending.token, tl::unexpected<Error>(std::move(*error)));
+    return;
+  }
+  counters_.totals.unmatched.Add(1);
+  Decision& decision = pending.into != nullptr ? *pending.into : decision_;
+  SetUnlimited(decision);
+  pending.receiver->Decided(pending.token, &decision);
 }
 
 void DeciderImpl::Decided(engine::Batch& batch, engine::Group& group) noexcept {
@@ -72,6 +80,9 @@ void DeciderImpl::Decided(engine::Batch& batch, engine::Group& group) noexcept {
   const bool stale = state == engine::GroupState::kStale || state == engine::GroupState::kStaleClock;
   if (stale && Repeat(context, pending, batch, group)) [[unlikely]] {
     flush_wanted_ = true;
+  } else if (pending.asked.waiter != nullptr ||
+             (state == engine::GroupState::kDecided && group.result.queued)) [[unlikely]] {
+    AnswerWaiting(context, pending, batch, group);
   } else if (pending.receiver != nullptr) {
     AnswerGroup(pending, batch, group);
   } else {
@@ -86,8 +97,12 @@ void DeciderImpl::Decided(engine::Batch& batch, engine::Group& group) noexcept {
 }
 
 void DeciderImpl::FlushLater() {
+  if (std::exchange(flush_posted_, true)) return;
   executor_.Post([self = self_] {
-    if (*self != nullptr) (*self)->Flush();
+    DeciderImpl* const decider = *self;
+    if (decider == nullptr) return;
+    decider->flush_posted_ = false;
+    decider->Flush();
   });
 }
 
@@ -103,7 +118,8 @@ bool DeciderImpl::MayRepeat(const PublishedPolicy& used, int repeats, engine::Gr
   return true;
 }
 
-void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group) {
+void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group,
+                              Micros waited) {
   const engine::GroupState state = group.result.state;
   if (state == engine::GroupState::kConflict || state == engine::GroupState::kUnknownId) [[unlikely]] {
     pending.receiver->Decided(pending.token, tl::unexpected<Error>(UndecidedError(group)));
@@ -115,7 +131,7 @@ void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engi
                                      : static_cast<const PublishedPolicy*>(batch.policy.get())->limits.data();
   if (pending.asked.listing != nullptr) [[unlikely]]
     pending.asked.listing->Fill(batch.operations(group).front(), group.result);
-  ComposeGroup(infos, pending.counted, batch, group, decision);
+  ComposeGroup(infos, pending.counted, batch, group, decision, waited);
   pending.receiver->Decided(pending.token, &decision);
 }
 
@@ -131,7 +147,7 @@ Error DeciderImpl::UnknownId(std::string_view request_id) {
 }
 
 void DeciderImpl::ComposeGroup(const LimitInfo* infos, bool counted, engine::Batch& batch,
-                               engine::Group& group, Decision& decision) {
+                               engine::Group& group, Decision& decision, Micros waited) {
   const engine::GroupState state = group.result.state;
   if (state == engine::GroupState::kStale || state == engine::GroupState::kStaleClock) [[unlikely]] {
     group.result.state = engine::GroupState::kUnavailable;
@@ -143,6 +159,7 @@ void DeciderImpl::ComposeGroup(const LimitInfo* infos, bool counted, engine::Bat
   input.infos = infos;
   input.on_full = options_.on_full;
   input.partial = group.options.partial;
+  input.waited = waited;
   if (group.result.replayed) [[unlikely]] {
     counters_.totals.replayed.Add(1);
   } else if (counted) [[likely]] {
@@ -164,6 +181,7 @@ void DeciderImpl::GiveBack(engine::Batch& batch, const engine::Group& group) {
 }
 
 void DeciderImpl::Cancel(const Receiver& receiver, uint64_t token) {
+  if (Waiter* const waiter = waiting_room_.Find(receiver, token); waiter != nullptr) return Forsake(*waiter);
   for (const std::unique_ptr<Context>& context : contexts_) {
     if (context == nullptr) continue;
     for (Pending& pending : context->pending) {
@@ -173,6 +191,7 @@ void DeciderImpl::Cancel(const Receiver& receiver, uint64_t token) {
 }
 
 void DeciderImpl::Detach(const Receiver& receiver) {
+  ForsakeAllOf(receiver);
   for (const std::unique_ptr<Context>& context : contexts_) {
     if (context == nullptr) continue;
     for (Pending& pending : context->pending) {

@@ -106,11 +106,14 @@ DeciderImpl::DeciderImpl(const engine::Engine& engine, engine::EngineSession& se
       permits_(session, executor, clock, options.timer, options.timeout, counters),
       holders_(*this),
       self_(std::make_shared<DeciderImpl*>(this)) {
+  if (options_.timer != nullptr) session_.SetWaker(this);
   store_.AddLoop(executor_, *this);
 }
 
 DeciderImpl::~DeciderImpl() {
   for (const Context* context : waiting_) options_.timer->Cancel(context->timer);
+  while (waiting_room_.size() > 0) EndWait(waiting_room_.all().front());
+  if (options_.timer != nullptr) session_.SetWaker(nullptr);
   store_.RemoveLoop(*this);
   *self_ = nullptr;
 }
@@ -126,6 +129,7 @@ void DeciderImpl::SetPolicy(PolicyPointer policy) {
   if (spare_ != nullptr) forget(*spare_);
   for (Context* context : idle_) forget(*context);
   if (!waiting_.empty()) ResumeAll(Reason::kNone);
+  if (waiting_room_.size() > 0) AskAllAgain();
 }
 
 void DeciderImpl::Submit(const Request& request, Receiver& receiver, uint64_t token) {
@@ -223,11 +227,18 @@ void DeciderImpl::Release(Context& context) {
 }
 
 const Request* DeciderImpl::Keep(Context& context, const Request& request) {
+  return CopyTo(context.batch.Allocate(KeptBytes(request)), request);
+}
+
+size_t DeciderImpl::KeptBytes(const Request& request) {
+  return sizeof(Request) + request.attributes.size_bytes() + request.options.costs.size_bytes() +
+         TextBytes(request);
+}
+
+Request* DeciderImpl::CopyTo(std::byte* room, const Request& request) {
   static_assert(std::is_trivially_destructible_v<Request> && alignof(Request) <= alignof(std::string_view));
   static_assert(sizeof(Request) % alignof(Attribute) == 0 && alignof(Attribute) == alignof(UnitCost));
   const CheckOptions& options = request.options;
-  std::byte* const room = context.batch.Allocate(sizeof(Request) + request.attributes.size_bytes() +
-                                                 options.costs.size_bytes() + TextBytes(request));
   auto* const copy = new (room) Request(request);
   Packer packer(room + sizeof(Request));
   const std::span<Attribute> attributes = packer.Array(request.attributes);
@@ -392,7 +403,8 @@ void DeciderImpl::BringPermit(Context& context, const Request& request, Asked& a
   if (asked.permit == Hash128{}) asked.permit = permit_ids_.Next();
   static_assert(alignof(core::PermitAsk) <= alignof(std::string_view));
   context.batch.groups().back().options.permit = new (context.batch.Allocate(sizeof(core::PermitAsk)))
-      core::PermitAsk{asked.permit, Millis(request.options.lease.count()), request.options.holder, {}};
+      core::PermitAsk{asked.permit, Millis(request.options.lease.count()), request.options.holder,
+                      &context == &now_ ? Micros{} : WaitLeft(request, asked)};
 }
 
 void DeciderImpl::AddGroup(Context& context, const Request& request, std::string_view domain,
@@ -400,7 +412,8 @@ void DeciderImpl::AddGroup(Context& context, const Request& request, std::string
   const CheckOptions& options = request.options;
   engine::Group& group = context.batch.AddGroup();
   group.mode = request.mode;
-  group.options.max_wait = Millis(options.max_wait.count());
+  group.options.max_wait =
+      asked.waiter == nullptr ? Millis(options.max_wait.count()) : WaitLeft(request, asked);
   group.options.force = options.force;
   group.options.partial = options.partial;
   group.domain = domain;

@@ -25,6 +25,7 @@
 #include "service/permit_desk_impl.h"
 #include "service/permit_ids.h"
 #include "service/policy_store.h"
+#include "service/waiting_room.h"
 
 namespace penstock::service {
 
@@ -36,7 +37,10 @@ struct DeciderOptions {
   Timer* timer = nullptr;
 };
 
-class DeciderImpl final : public Decider, public PolicyReceiver, private engine::Sink {
+class DeciderImpl final : public Decider,
+                          public PolicyReceiver,
+                          private engine::Sink,
+                          private engine::PermitWaker {
  public:
   static constexpr int kMaxRepeats = 4;  // of one request, because the policy or the calendar moved on
   static constexpr size_t kMaxBatches =
@@ -61,7 +65,7 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   // Not while a Flush is under way.
   std::optional<Error> DecideNow(const Request& request, Decision& decision);
 
-  // Answers what waits for a newer policy, as unavailable; nothing waits from now on. Flushes.
+  // Answers what waits for a newer policy or a permit, as unavailable; nothing waits from now on. Flushes.
   void Close();
 
   // A policy older than the one at hand is ignored.
@@ -77,6 +81,7 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
     // The permit's that it brings to hold; drawn for the first limit that would grant one, and kept in its repeats.
     Hash128 permit{};
     HolderListing* listing = nullptr;  // kHolders
+    Waiter* waiter = nullptr;          // asks again
   };
   // A request between Submit and its receiver.
   struct Pending {
@@ -127,6 +132,8 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   Context& AcquireIdle();
   void Release(Context& context);
   const Request* Keep(Context& context, const Request& request);
+  static size_t KeptBytes(const Request& request);
+  static Request* CopyTo(std::byte* room, const Request& request);
   // These are about the last element of context.pending.
   void Add(Context& context, const Request& request, bool copy_key);
   void AddImmediate(Context& context, std::optional<Error> error);
@@ -141,6 +148,25 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   void BringPermit(Context& context, const Request& request, Asked& asked);
   // More permit limits than one permit can stand for.
   bool TooManyPermits(const Request& request) const;
+  // decider_wait.cc: requests whose permit is waited for.
+  void Woken(const Hash128& permit_id) noexcept override;
+  // What is left of the request's max_wait, for the rates and for the queue.
+  Micros WaitLeft(const Request& request, const Asked& asked) const;
+  // Of a group that is queued, or whose asker has waited: answers, or lets him wait on.
+  void AnswerWaiting(const Context& context, const Pending& pending, engine::Batch& batch,
+                     engine::Group& group);
+  Waiter* BeginWait(const Context& context, const Pending& pending);
+  void Rest(Waiter& waiter, Micros ask_again_after);
+  void Arm(Waiter& waiter, SteadyTime at);
+  void Disarm(Waiter& waiter);
+  void AskAgain(Waiter& waiter);
+  void AskAllAgain();
+  void EndWait(Waiter& waiter);
+  // The asker has gone.
+  void Forsake(Waiter& waiter);
+  void ForsakeAllOf(const Receiver& receiver);
+  void AnswerUnasked(const Pending& pending, std::optional<Error> error);
+  void RefuseWaiting();
   // What a detached request was granted.
   void GiveBack(engine::Batch& batch, const engine::Group& group);
   // The same as Submit, for who holds a bucket.
@@ -156,7 +182,7 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
 
   void Decide(Context& context);
   void AnswerImmediates(Context& context);
-  void AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group);
+  void AnswerGroup(const Pending& pending, engine::Batch& batch, engine::Group& group, Micros waited = {});
   bool Repeat(const Context& context, const Pending& pending, engine::Batch& batch, engine::Group& group);
   // The context for what is repeated now, under that deadline; none: with what is submitted.
   Context& OpenAgain(std::optional<SteadyTime> deadline);
@@ -175,7 +201,7 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   static Error UnknownId(std::string_view request_id);
   // Puts the decision together and counts it.
   void ComposeGroup(const LimitInfo* infos, bool counted, engine::Batch& batch, engine::Group& group,
-                    Decision& decision);
+                    Decision& decision, Micros waited = {});
 
   // Constant after construction.
   engine::EngineSession& session_;
@@ -206,11 +232,13 @@ class DeciderImpl final : public Decider, public PolicyReceiver, private engine:
   bool closed_ = false;            // nothing waits any more
   bool deciding_ = false;          // inside Flush or Decided: a nested Flush only asks for another round
   bool flush_wanted_ = false;
+  bool flush_posted_ = false;
   Context now_;  // DecideNow's own
   NoSink no_sink_;
   Decision decision_;
   Error error_;  // of the last Added::kWrong
   PermitIds permit_ids_;
+  WaitingRoom waiting_room_;
   PermitDeskImpl permits_;
   HolderDeskImpl holders_;
   std::shared_ptr<DeciderImpl*> self_;  // null inside once this is gone: posted tasks look there

@@ -111,6 +111,7 @@ void DeciderImpl::ResumeAll(Reason refusal) {
 void DeciderImpl::Close() {
   closed_ = true;
   ResumeAll(Reason::kShuttingDown);
+  RefuseWaiting();
   Flush();
 }
 

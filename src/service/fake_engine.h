@@ -46,19 +46,31 @@ class FakeTimer final : public Timer {
 // Keeps what was scheduled until the test fires it, whatever its instant.
 class ManualTimer final : public Timer {
  public:
-  Id Schedule(SteadyTime, std::function<void()> task) override {
+  Id Schedule(SteadyTime at, std::function<void()> task) override {
     tasks_.emplace(++last_, std::move(task));
+    instants_.emplace(last_, at);
     return last_;
   }
-  void Cancel(Id id) override { tasks_.erase(id); }
+  void Cancel(Id id) override {
+    tasks_.erase(id);
+    instants_.erase(id);
+  }
   void FireAll() {
     const std::map<Id, std::function<void()>> due = std::exchange(tasks_, {});
+    instants_.clear();
     for (const auto& [id, task] : due) task();
+  }
+  // For when they are scheduled, in the order in which they were.
+  std::vector<SteadyTime> instants() const {
+    std::vector<SteadyTime> all;
+    for (const auto& [id, at] : instants_) all.push_back(at);
+    return all;
   }
   size_t size() const { return tasks_.size(); }
 
  private:
   std::map<Id, std::function<void()>> tasks_;
+  std::map<Id, SteadyTime> instants_;
   Id last_ = 0;
 };
 

@@ -354,6 +354,7 @@ class DeskTest : public PermitsTest {
     options_.timer = &timer_;
     options_.timeout = Millis(20);
   }
+  ~DeskTest() override { decider_.reset(); }  // it uses the timer
   void FireTimer(Micros after) {
     clock_.Advance(after);
     timer_.FireAll();
