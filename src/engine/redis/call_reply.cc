@@ -404,7 +404,9 @@ bool ReplyReader::ReadHolders(Sent& sent, const Asked& asked) {
   HolderList unheard;
   HolderList& list = sent.group != nullptr && sent.group->listing != nullptr ? *sent.group->listing : unheard;
   list.bucket = operation.name;
-  list.in_use = GetDouble(totals.data());
+  list.held = GetDouble(totals.data());
+  const int64_t kept = operation.bucket.present ? operation.bucket.state.value : 0;
+  list.in_use = list.sums_only ? kept : list.held;
   list.waiting = GetDouble(totals.data() + kNumber);
   list.more = totals[2 * kNumber] != 0;
   list.entries.clear();

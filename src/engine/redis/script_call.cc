@@ -194,10 +194,14 @@ void ScriptCall::AddAsk(const CallPart& part) {
   const core::PermitAsk none;
   const core::PermitAsk& ask = group.options.permit == nullptr ? none : *group.options.permit;
   std::string_view holder = ask.holder;
-  if (group.mode == Mode::kHolders && group.listing != nullptr) holder = group.listing->only;
+  Micros lease = ask.lease;
+  if (group.mode == Mode::kHolders && group.listing != nullptr) {
+    holder = group.listing->only;
+    if (group.listing->sums_only) lease = {-1};
+  }
   AppendHash(groups_, ask.id);
   Append(groups_, part.session);
-  AppendDouble(groups_, ask.lease.count);
+  AppendDouble(groups_, lease.count);
   AppendDouble(groups_, ask.queue_for.count);
   Append(groups_, static_cast<uint16_t>(holder.size()));
   groups_ += holder;

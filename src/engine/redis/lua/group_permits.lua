@@ -188,9 +188,11 @@ function rule.reset(o)
 end
 
 -- Who holds, in order of expiry, at most a thousand: the piece of a peek, then weight held, how many wait, whether there
--- are more, count, and of each number, weight, fence, expiry, name.
+-- are more, count, and of each number, weight, fence, expiry, name. With a lease below 0 nobody is listed, and the sum
+-- that is kept is set right by the set (a holder was deleted by hand).
 function rule.holders(o)
   local b, only, names, out = o.bucket, (o.ask or nobody).holder, {}, {'', ''}
+  local sums_only = (o.ask or nobody).lease < 0
   if not b.present then return 'H\0' .. pack('<ddBH', 0, 0, 0, 0) end
   for _, name in ipairs(call('ZRANGEBYSCORE', b.key, 0, 0)) do names[sub(name, 2, 17)] = sub(name, 18) end
   local used, count, more, from = 0, 0, 0, 0
@@ -199,7 +201,7 @@ function rule.holders(o)
     for i = 1, #list, 2 do
       local member, name = list[i], names[sub(list[i], 1, 16)] or ''
       used = used + weight_of(member)
-      if only == '' or only == name then
+      if not sums_only and (only == '' or only == name) then
         if count == 1000 then
           more = 1
         else
@@ -210,8 +212,14 @@ function rule.holders(o)
     end
     from = from + 1000
   until #list < 2000
+  while sums_only and b[E] <= now do count_some_out(b) end
   out[1] = 'H' .. rule.summary(o, o.stored, o.limit, 0)
   out[2] = pack('<ddBH', used, b[W], more, count)
+  if sums_only then
+    if b[U] ~= used then b[U], b.freed = used, true end
+    local refused, problem = keep_bucket(b)
+    if refused then return refused, problem end
+  end
   return table.concat(out)
 end
 
