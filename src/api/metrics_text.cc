@@ -100,6 +100,45 @@ void AppendPermits(std::string& out, const service::TotalCounts& totals) {
          "Releases given up on: the permit is held until its lease ends.", totals.releases_lost);
 }
 
+// Of permits: by limit, summed over the buckets that this node watches.
+void AppendWatch(std::string& out, std::span<const service::PermitGauge> gauges) {
+  using Gauge = service::PermitGauge;
+  struct Column {
+    std::string_view name;
+    std::string_view type;
+    std::string_view help;
+    uint64_t (*value)(const Gauge&);
+  };
+  static constexpr Column kColumns[] = {
+      {"penstock_permits", "gauge", "Permits that there are, in the buckets that this node watches.",
+       [](const Gauge& g) { return static_cast<uint64_t>(g.permits); }},
+      {"penstock_permits_in_use", "gauge", "Of these: held by somebody, as the engine says.",
+       [](const Gauge& g) { return static_cast<uint64_t>(g.in_use); }},
+      {"penstock_permits_available", "gauge", "Of these: free.",
+       [](const Gauge& g) { return static_cast<uint64_t>(g.available); }},
+      {"penstock_permits_queued", "gauge", "Requests that wait for one, of all nodes.",
+       [](const Gauge& g) { return static_cast<uint64_t>(g.waiting); }},
+      {"penstock_permits_drift", "gauge", "Permits by which the sum and the set of holders differed.",
+       [](const Gauge& g) { return static_cast<uint64_t>(g.drift); }},
+      {"penstock_permits_drift_total", "counter", "The same, over all rounds.",
+       [](const Gauge& g) { return g.drift_total; }},
+      {"penstock_permits_watched_buckets", "gauge", "Buckets that this node watches.",
+       [](const Gauge& g) { return g.buckets; }},
+      {"penstock_permits_unasked_buckets", "gauge", "Of these: the engine did not answer in the last round.",
+       [](const Gauge& g) { return g.unasked; }},
+      {"penstock_permits_exhausted_buckets", "gauge", "Of these: nothing is free.",
+       [](const Gauge& g) { return g.exhausted; }},
+      {"penstock_permits_above_buckets", "gauge", "Of these: more is held than there is.",
+       [](const Gauge& g) { return g.above; }},
+  };
+  for (const Column& column : kColumns) {
+    Head(out, column.name, column.type, column.help);
+    for (const Gauge& gauge : gauges) {
+      Sample(out, column.name, {{"domain", gauge.domain}, {"limit", gauge.limit}}, column.value(gauge));
+    }
+  }
+}
+
 void AppendEngine(std::string& out, const MetricsInput& input,
                   const std::array<uint64_t, service::kReasons>& degraded) {
   const engine::EngineStats& e = input.engine;
@@ -201,6 +240,7 @@ void AppendMetrics(std::string& out, const MetricsInput& input) {
   const service::TotalCounts totals = input.decisions.Totals();
   AppendTotals(out, totals);
   AppendPermits(out, totals);
+  AppendWatch(out, input.permits);
   AppendEngine(out, input, totals.degraded);
   AppendDegraded(out, totals.degraded);
   if (input.failover != nullptr) AppendFailover(out, *input.failover);

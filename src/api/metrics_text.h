@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "service/failover/node.h"
 #include "service/metrics.h"
+#include "service/permit_watch.h"
 
 namespace penstock::api {
 
@@ -27,6 +28,7 @@ struct ProtocolMetrics {
 
 struct MetricsInput {
   const service::Metrics& decisions;
+  std::span<const service::PermitGauge> permits{};  // of the watch's last round
   std::string_view engine_name;
   engine::EngineStats engine;
   std::span<const ProtocolMetrics> protocols;

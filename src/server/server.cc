@@ -70,6 +70,8 @@ Result<void> Server::Begin() {
       engine_options_.allow_when_full ? service::OnFull::kAllow : service::OnFull::kDeny;
   shared_->resp_session.token = token_;
   shared_->resp_session.version = kVersion;
+  permits_ = std::make_unique<service::PermitWatch>();
+  shared_->decider.watch = permits_.get();
   if (Result<void> done = OpenWorkers(); !done) return done;
   OpenLimits();
   if (Result<void> done = PublishPolicy(); !done) {
@@ -79,7 +81,10 @@ Result<void> Server::Begin() {
     Log(LogLevel::kWarning, "the policy is not registered yet: " + done.error().message);
   }
   net::Loop& home = workers_.front()->loop();
-  home.Post([this, &home] { limits_->Follow(home); });
+  home.Post([this, &home] {
+    limits_->Follow(home);
+    permits_->Follow(workers_.front()->session(), home, clock_);
+  });
   if (!options_.policy.empty()) WatchPolicy();
   for (const auto& worker : workers_) {
     if (Result<void> accepting = worker->Accept(); !accepting) return accepting;
@@ -316,7 +321,9 @@ void Server::AppendMetrics(std::string& out) const {
   service::FailoverStats failover;
   const service::FailoverEngine* const stand_in = engines_->set().failover();
   if (stand_in != nullptr) failover = stand_in->failover_stats();
+  const std::vector<service::PermitGauge> permits = permits_->Gauges();
   api::AppendMetrics(out, {.decisions = metrics_,
+                           .permits = permits,
                            .engine_name = engines_->engine().name(),
                            .engine = engines_->engine().stats(),
                            .protocols = protocols,

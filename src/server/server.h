@@ -101,7 +101,8 @@ class Server final : private api::ServerView {
   std::unique_ptr<Engines> engines_;
   std::unique_ptr<Shared> shared_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<service::LimitKeeper> limits_;  // on the first worker's loop
+  std::unique_ptr<service::LimitKeeper> limits_;   // on the first worker's loop
+  std::unique_ptr<service::PermitWatch> permits_;  // likewise
   std::unique_ptr<service::Background>
       background_;  // compiles policies for it; joined before anything else goes
 };

@@ -132,7 +132,18 @@ void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engi
   if (pending.asked.listing != nullptr) [[unlikely]]
     pending.asked.listing->Fill(batch.operations(group).front(), group.result);
   ComposeGroup(infos, pending.counted, batch, group, decision, waited);
+  if (decision.permit && pending.asked.ad_hoc == nullptr) [[unlikely]]
+    NotePermits(batch, group);
   pending.receiver->Decided(pending.token, &decision);
+}
+
+void DeciderImpl::NotePermits(engine::Batch& batch, const engine::Group& group) {
+  if (group.result.degraded) return;
+  for (const core::Operation& operation : batch.operations(group)) {
+    if (operation.limit->params.algorithm != core::Algorithm::kPermits || operation.charge.cost == 0)
+      continue;
+    notes_.Note(*operation.limit, operation.key, operation.name, batch.policy);
+  }
 }
 
 Error DeciderImpl::UndecidedError(const engine::Group& group) {

@@ -105,6 +105,7 @@ DeciderImpl::DeciderImpl(const engine::Engine& engine, engine::EngineSession& se
       ad_hoc_(engine, session),
       permits_(session, executor, clock, options.timer, options.timeout, counters),
       holders_(*this),
+      notes_(options.watch),
       self_(std::make_shared<DeciderImpl*>(this)) {
   if (options_.timer != nullptr) session_.SetWaker(this);
   store_.AddLoop(executor_, *this);

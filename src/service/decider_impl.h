@@ -24,6 +24,7 @@
 #include "service/metrics.h"
 #include "service/permit_desk_impl.h"
 #include "service/permit_ids.h"
+#include "service/permit_watch.h"
 #include "service/policy_store.h"
 #include "service/waiting_room.h"
 
@@ -33,6 +34,8 @@ struct DeciderOptions {
   OnFull on_full = OnFull::kDeny;  // memory engine: limits with on_failure `local` when its table is full
   // Of one decision. None: the engine answers inline and needs no deadline, so Flush reads no clock.
   std::optional<Micros> timeout;
+  // Told of every bucket of a policy whose permit the engine granted. Null: nobody.
+  PermitWatch* watch = nullptr;
   // The loop's; ends the wait for a newer policy at the deadline. Null: nothing waits for one.
   Timer* timer = nullptr;
 };
@@ -199,6 +202,7 @@ class DeciderImpl final : public Decider,
   // Of a group that is kConflict or kUnknownId.
   Error UndecidedError(const engine::Group& group);
   static Error UnknownId(std::string_view request_id);
+  void NotePermits(engine::Batch& batch, const engine::Group& group);
   // Puts the decision together and counts it.
   void ComposeGroup(const LimitInfo* infos, bool counted, engine::Batch& batch, engine::Group& group,
                     Decision& decision, Micros waited = {});
@@ -241,6 +245,7 @@ class DeciderImpl final : public Decider,
   WaitingRoom waiting_room_;
   PermitDeskImpl permits_;
   HolderDeskImpl holders_;
+  PermitNotes notes_;
   std::shared_ptr<DeciderImpl*> self_;  // null inside once this is gone: posted tasks look there
 };
 

@@ -15,7 +15,7 @@ import redis_fleet
 from port import Port
 
 RULES = harness.ROOT / "deploy" / "prometheus" / "penstock.rules.yml"
-PERMITS = {"name": "in-flight", "key": ["user"], "permits": 5, "lease": "5m"}
+PERMITS = {"name": "in-flight", "key": ["user"], "permits": 5, "lease": "5min"}
 WITHIN_S = 20
 
 PROMETHEUS = """
