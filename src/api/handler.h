@@ -61,7 +61,7 @@ class HttpHandler {
   virtual void Handle(const http::Request& request, HttpSlot slot) noexcept = 0;
   // Decides everything that Handle has queued. Called after every read batch, also if nothing was queued.
   virtual void Flush() noexcept = 0;
-  // The connection is gone, its session detached: what it asked for is taken back, as far as it was not done.
+  // The connection is gone, its session not detached yet: what it asked for is taken back, as far as it was not done.
   virtual void Closed(Peer&) noexcept {}
   // Whether something that the connection asked for may be waiting in a queue, for up to a minute.
   virtual bool Waits(const Peer&) const noexcept { return false; }

@@ -37,10 +37,9 @@ void HttpCheck::HandleArray(const HttpSlot& slot) {
 void HttpCheck::Decided(const HttpAsk& ask, const Result<const Decision*>& decision) noexcept {
   if (ask.together != nullptr) return DecidedItem(ask, decision);
   if (!decision) return AnswerError(ask.slot, decision.error());
-  const bool heard = turn_.Answer(ask.slot, [&](std::string& out, const http::ReplyShape& shape) {
+  turn_.AnswerCheck(ask, **decision, [&](std::string& out, const http::ReplyShape& shape) {
     WriteDecision(out, shape, **decision);
   });
-  if (!heard) turn_.GiveBack(ask, **decision);
 }
 
 void HttpCheck::DecidedItem(const HttpAsk& ask, const Result<const Decision*>& decision) {

@@ -48,11 +48,9 @@ class HttpVerb : public Asker<HttpSlot> {
   }
   void FinishItem(const HttpSlot& slot, Together& array) {
     if (--array.missing > 0) return;
-    const bool heard = turn_.Answer(
-        slot, [&](std::string& out, const http::ReplyShape& shape) { WriteArray(out, shape, array.items); });
-    for (const std::string& permit : std::exchange(array.permits, {})) {
-      if (!heard) turn_.GiveBack(permit);
-    }
+    turn_.AnswerChecks(slot, array, [&](std::string& out, const http::ReplyShape& shape) {
+      WriteArray(out, shape, array.items);
+    });
   }
 
   HttpTurn& turn_;

@@ -94,7 +94,7 @@ void RespApi::List(const resp::Command& command, const RespSlot& slot) {
 
 void RespApi::Decided(const RespAsk& ask, const Result<const Decision*>& decision) noexcept {
   if (!decision) return AnswerError(ask.slot, decision.error());
-  const bool heard = turn_.Answer(ask.slot, [&](resp::Writer& writer) {
+  turn_.AnswerCheck(ask, **decision, [&](resp::Writer& writer) {
     switch (static_cast<resp::CommandId>(ask.what)) {
       case resp::CommandId::kThrottle:
         return WriteThrottle(writer, **decision, ask.note);
@@ -104,7 +104,6 @@ void RespApi::Decided(const RespAsk& ask, const Result<const Decision*>& decisio
         return WriteRespCheck(writer, **decision);
     }
   });
-  if (!heard) turn_.GiveBack(ask, **decision);
 }
 
 void RespApi::PermitAnswered(const RespAsk& ask, const service::PermitAnswer& answer) noexcept {

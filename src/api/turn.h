@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/ask.h"
 #include "api/pending.h"
@@ -71,16 +73,6 @@ class Turn final : private service::Receiver,
     ask.kind = Ask<Slot>::Kind::kList;
     decider_.holders().List(request, holder, *this, Add(std::move(ask)));
   }
-  // The decision was written to nobody.
-  void GiveBack(const Ask<Slot>& ask, const Decision& decision) {
-    if (decision.permit && !ask.repeatable) GiveBack(decision.permit->id.view());
-  }
-  // A permit of which its owner will never hear.
-  void GiveBack(std::string_view permit_id) {
-    ++calls_;
-    decider_.permits().Release(permit_id, nobody_, 0);
-    FlushCalls();
-  }
   // Has releases and renewals done that were asked for outside of Run and Flush; inside, Flush will.
   void FlushCalls() {
     if (inside_ || calls_ == 0) return;
@@ -104,22 +96,43 @@ class Turn final : private service::Receiver,
     return heard;
   }
 
-  // The connection closed: nothing that it asked for is answered any more, it leaves the queues, and what it was granted
-  // meanwhile is given back. Releases and renewals are done all the same.
+  // The same for a check's answer, which may tell of a permit; or for that of several checks together. A permit of which
+  // nobody will hear is given back.
+  template <class Write>
+  void AnswerCheck(const Ask<Slot>& ask, const Decision& decision, Write&& write) {
+    const bool heard = Answer(ask.slot, std::forward<Write>(write));
+    if (decision.permit && !ask.repeatable) Told(ask.slot, heard, std::string(decision.permit->id.view()));
+  }
+  template <class Write>
+  void AnswerChecks(const Slot& slot, Together& together, Write&& write) {
+    const bool heard = Answer(slot, std::forward<Write>(write));
+    for (std::string& id : std::exchange(together.permits, {})) Told(slot, heard, std::move(id));
+  }
+
+  // The connection closes, its session is not detached yet: nothing that it asked for is answered any more, it leaves the
+  // queues, and permits are given back of which it did not hear. Releases and renewals are done all the same.
   void Closed(Peer& peer) {
-    if (peer.owed == 0) return;
+    if (peer.owed == 0 && held_.empty()) return;
+    std::vector<std::string> unheard;
     for (uint64_t token = 0; token < pending_.end(); ++token) {
       Ask<Slot>& ask = pending_.At(token);
       if (ask.slot.peer != &peer) continue;
       if (ask.kind == Ask<Slot>::Kind::kCheck) {
         decider_.Cancel(*this, token);
-        ForgetTogether(pending_.Take(token));
+        if (const Ask<Slot> gone = pending_.Take(token); gone.together != nullptr)
+          std::ranges::move(std::exchange(gone.together->permits, {}), std::back_inserter(unheard));
       } else {
         ask.asker = nullptr;
         ask.slot.peer = nullptr;
       }
     }
     peer.owed = peer.patient = 0;
+    std::erase_if(held_, [&](Held& held) {
+      if (held.slot.peer != &peer) return false;
+      if (!held.slot.session->Left(held.slot.ticket)) unheard.push_back(std::move(held.permit));
+      return true;
+    });
+    for (const std::string& permit : unheard) GiveBack(permit);
   }
   // Whether it has asked for something that may be waiting in a queue.
   static bool Waits(const Peer& peer) { return peer.patient > 0; }
@@ -128,6 +141,11 @@ class Turn final : private service::Receiver,
   const LatencyHistogram& latency() const { return latency_; }
 
  private:
+  static constexpr size_t kLeastHeld = 64;
+  struct Held {
+    Slot slot;
+    std::string permit;
+  };
   struct Nobody final : service::PermitReceiver {
     void PermitAnswered(uint64_t, const service::PermitAnswer&) noexcept override {}
   };
@@ -160,10 +178,21 @@ class Turn final : private service::Receiver,
     const Ask<Slot> ask = Take(token);
     if (ask.asker != nullptr) ask.asker->HoldersListed(ask, holders);
   }
-  // Permits of an array whose answer never left.
-  void ForgetTogether(const Ask<Slot>& ask) {
-    if (ask.together == nullptr) return;
-    for (const std::string& id : std::exchange(ask.together->permits, {})) GiveBack(id);
+  // The answer with this permit was written, to somebody or nobody. Behind older answers that are still owed it has not
+  // left: it is remembered until it has.
+  void Told(const Slot& slot, bool heard, std::string permit) {
+    if (!heard) return GiveBack(permit);
+    if (slot.session->Left(slot.ticket)) return;
+    if (held_.size() >= held_bound_) {
+      std::erase_if(held_, [](const Held& held) { return held.slot.session->Left(held.slot.ticket); });
+      held_bound_ = std::max(kLeastHeld, 2 * held_.size());
+    }
+    held_.push_back({slot, std::move(permit)});
+  }
+  void GiveBack(std::string_view permit) {
+    ++calls_;
+    decider_.permits().Release(permit, nobody_, 0);
+    FlushCalls();
   }
 
   // The wait in a queue is the limit's doing and not ours.
@@ -195,6 +224,8 @@ class Turn final : private service::Receiver,
   LatencyHistogram latency_;
   Nobody nobody_;
   PendingPool<Ask<Slot>> pending_;
+  std::vector<Held> held_;  // permits whose answers had not left when last looked at
+  size_t held_bound_ = kLeastHeld;
   const Peer* current_ = nullptr;  // whose read batch is handled or flushed now
   SteadyTime begin_;               // of the batch that is gathered or decided now
   uint64_t submitted_ = 0;         // checks since the last flush

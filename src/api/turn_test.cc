@@ -61,6 +61,33 @@ TEST_F(TurnTest, PermitsOfAnArrayThatIsNeverAnsweredAreGivenBack) {
   EXPECT_EQ(decider_.permits().asked[0].id, "p-a");
 }
 
+// It was answered, but its answer is kept behind one that is owed.
+TEST_F(TurnTest, AGrantWhoseAnswerNeverLeftIsGivenBack) {
+  decider_.waits = [](const FakeDecider::Asked& asked) { return asked.domain == "waits"; };
+  decider_.answer = [](const FakeDecider::Asked& asked) { return FakeDecider::Granted("p-" + asked.domain); };
+  const std::string out = Send(PostText("/v1/check", R"({"domain":"heard"})") +
+                               PostText("/v1/check", R"({"domain":"waits","max_wait_ms":60000})") +
+                               PostText("/v1/check", R"({"domain":"held"})") +
+                               PostText("/v1/check", R"({"domain":"again","request_id":"r"})"));
+  EXPECT_TRUE(Has(out, "p-heard"));
+  EXPECT_FALSE(Has(out, "p-held"));
+  Close(connection_);
+  EXPECT_EQ(decider_.cancelled, 1u);
+  ASSERT_EQ(decider_.permits().asked.size(), 1u);
+  EXPECT_EQ(decider_.permits().asked[0].id, "p-held");
+}
+
+TEST_F(TurnTest, AGrantWhoseAnswerLeftLaterIsItsOwners) {
+  decider_.waits = [](const FakeDecider::Asked& asked) { return asked.domain == "waits"; };
+  decider_.answer = [](const auto&) { return FakeDecider::Granted(); };
+  EXPECT_EQ(Send(PostText("/v1/check", R"({"domain":"waits"})") + PostText("/v1/check", R"({"domain":"a"})")),
+            "");
+  decider_.Release();
+  EXPECT_TRUE(Has(TakeOutput(), "permit-1"));
+  Close(connection_);
+  EXPECT_TRUE(decider_.permits().asked.empty());
+}
+
 TEST_F(TurnTest, AGrantThatIsWrittenToNobodyIsGivenBack) {
   decider_.hold = true;
   decider_.answer = [](const auto&) { return FakeDecider::Granted(); };

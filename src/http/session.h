@@ -104,6 +104,11 @@ class Session {
   // Orderly shutdown: takes no further request; what was handed out is still answered.
   void Drain() { stopped_ = true; }
 
+  // Whether this answer was given and waits for no older one: it stands in Output(), or was written.
+  bool Left(ReplyTicket ticket) const {
+    return ticket.generation != replies_.generation() || replies_.Answered(ticket.slot);
+  }
+
   // To be written next; changes with Answer(), Next(), Refuse() and Written().
   std::string_view Output() const { return std::string_view(replies_.output()).substr(written_); }
   void Written(size_t count);

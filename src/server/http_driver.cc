@@ -14,8 +14,8 @@ void HttpDriver::Open(net::Wire& wire) noexcept {
 
 void HttpDriver::Close() noexcept {
   open_ = false;
-  session_.Detach();
   handler_.Closed(*this);
+  session_.Detach();
 }
 
 void HttpDriver::Received(size_t count) noexcept {
@@ -31,8 +31,8 @@ void HttpDriver::ReceivedEnd() noexcept {
 
 void HttpDriver::GiveUpWaiting() {
   if (!handler_.Waits(*this)) return;
-  session_.Detach();
   handler_.Closed(*this);
+  session_.Detach();
   reading_ = paused_ = false;
 }
 

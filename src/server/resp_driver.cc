@@ -16,8 +16,8 @@ void RespDriver::Open(net::Wire& wire) noexcept {
 
 void RespDriver::Close() noexcept {
   open_ = false;
-  session_.Detach();
   handler_.Closed(*this);
+  session_.Detach();
 }
 
 void RespDriver::Received(size_t count) noexcept {
@@ -33,8 +33,8 @@ void RespDriver::ReceivedEnd() noexcept {
 
 void RespDriver::GiveUpWaiting() {
   if (!handler_.Waits(*this)) return;
-  session_.Detach();
   handler_.Closed(*this);
+  session_.Detach();
   paused_ = false;
 }
 

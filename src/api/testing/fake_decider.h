@@ -1,6 +1,7 @@
 // A decider that answers as the test says, at Flush or when the test lets it, and remembers what it was asked.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -59,7 +60,10 @@ class FakeDecider final : public service::Decider {
     waiting_.push_back({&receiver, token, asked_.size() - 1});
   }
   void Flush() override {
-    if (!hold) Release();
+    if (hold) return;
+    const auto stays = [&](const Waiting& w) { return waits(asked_[w.asked]); };
+    const auto first = std::stable_partition(waiting_.begin(), waiting_.end(), std::not_fn(stays));
+    ReleaseFirst(static_cast<size_t>(first - waiting_.begin()));
   }
   void Detach(const service::Receiver& receiver) override {
     std::erase_if(waiting_, [&](const Waiting& w) { return w.receiver == &receiver; });
@@ -90,6 +94,7 @@ class FakeDecider final : public service::Decider {
   const std::vector<Asked>& asked() const { return asked_; }
 
   size_t cancelled = 0;
+  std::function<bool(const Asked&)> waits = [](const Asked&) { return false; };  // not answered by Flush
   bool hold = false;  // Flush answers nothing; the test calls Release
   std::function<Result<Decision>(const Asked&)> answer = [](const Asked&) { return Allowed(); };
 

@@ -61,8 +61,8 @@ class HttpOnFakes : public ::testing::Test {
   }
   // As a driver does it.
   void Close(Connection& connection) {
-    connection.session.Detach();
     api_.Closed(connection.peer);
+    connection.session.Detach();
   }
   std::string Post(std::string_view path, std::string_view body, std::string_view headers = "") {
     return Send(PostText(path, body, headers));
