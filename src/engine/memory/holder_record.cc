@@ -31,7 +31,8 @@ using Tree = intrusive::multiset<Node, intrusive::compare<ByExpiry>, intrusive::
 
 }  // namespace
 
-// Invariant: `live` is the first of the tree that expires after `now`, and `in_use` what it and those behind it weigh.
+// Invariant: `live` is the first of the tree that expires after `now`, `in_use` what it and those behind it weigh, and
+// `expired` how many stand before it.
 struct HolderRecord::Holders final : core::HolderOrder {
   NodesById<Node> nodes;
   Tree tree;
@@ -40,6 +41,7 @@ struct HolderRecord::Holders final : core::HolderOrder {
   Micros lease;
   int64_t in_use = 0;
   int64_t fence = 0;
+  size_t expired = 0;
 
   Holders() = default;
   Holders(const Holders&) = delete;
@@ -56,14 +58,21 @@ struct HolderRecord::Holders final : core::HolderOrder {
   // Most expire later than all others.
   void Link(Node& node) {
     const auto it = tree.insert(tree.end(), node);
-    if (!IsLive(node)) return;
+    if (!IsLive(node)) {
+      ++expired;
+      return;
+    }
     in_use += node.weight;
     if (std::next(it) == live) live = it;
   }
   void Unlink(Node& node) {
     const auto it = tree.iterator_to(node);
     if (it == live) ++live;
-    if (IsLive(node)) in_use -= node.weight;
+    if (IsLive(node)) {
+      in_use -= node.weight;
+    } else {
+      --expired;
+    }
     tree.erase(it);
   }
   void Erase(Node& node) {
@@ -84,17 +93,19 @@ void HolderRecord::Open(EngineTime now, Micros lease) {
   Holders& h = *holders_;
   while (h.live != h.tree.end() && h.live->expires_at <= now) {
     h.in_use -= h.live->weight;
+    ++h.expired;
     ++h.live;
   }
   while (now < h.now && h.live != h.tree.begin() && std::prev(h.live)->expires_at > now) {
     --h.live;
+    --h.expired;
     h.in_use += h.live->weight;
   }
   h.now = now;
   h.lease = lease;
-  for (int i = 0; i < kForgottenACall && !h.tree.empty(); ++i) {
+  for (int i = 0; i < kForgottenACall && h.expired > 0; ++i) {
     Node& first = *h.tree.begin();
-    if (first.expires_at + lease > now) break;
+    if (first.expires_at + lease > now && h.expired <= kMaxRemembered) break;
     h.Erase(first);
   }
   if (queue_ == nullptr) [[likely]]

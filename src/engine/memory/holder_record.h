@@ -1,6 +1,6 @@
 // The permits of one bucket: who holds until when, what the unexpired weigh together, the last fence, and who waits.
 // Holders are kept in the order of their expiries and found by their id. One that has expired is counted out at the next
-// look, and is remembered for one more lease.
+// look, and is remembered for one more lease, if not too many are.
 //
 // Every use begins with Open, which brings the record to an instant (an earlier one too: the clock may step back).
 //
@@ -27,6 +27,10 @@ struct KnownHolder {
 
 class HolderRecord {
  public:
+  // Expired holders of one bucket. Beyond it the oldest are forgotten early, and told `unknown`: who asks for leases far
+  // shorter than the limit's could fill the memory with them.
+  static constexpr size_t kMaxRemembered = 100'000;
+
   HolderRecord() noexcept;
   ~HolderRecord();
   HolderRecord(HolderRecord&& other) noexcept;

@@ -93,5 +93,25 @@ TEST(HolderRecordTest, ForgetsFasterThanHoldersCome) {
   EXPECT_GE(known, 199u);
 }
 
+TEST(HolderRecordTest, ABoundOfThoseWhoHaveExpiredIsRemembered) {
+  HolderRecord record;
+  record.Begin();
+  core::BucketEdit grant;
+  grant.permit = core::PermitChange::kGrant;
+  constexpr uint64_t kMany = HolderRecord::kMaxRemembered + 10'000;
+  for (uint64_t id = 1; id <= kMany; ++id) {
+    const EngineTime now = kStart + Micros{static_cast<int64_t>(id)};
+    record.Open(now, kLease);
+    ASSERT_TRUE(record.Reserve(grant));
+    record.Grant({{id, id}, now + Micros{1}, 1, static_cast<int64_t>(id)}, {});
+  }
+  size_t known = 0;
+  record.ForEach([&](const core::Holder&, std::string_view) { ++known; });
+  EXPECT_EQ(known, HolderRecord::kMaxRemembered + 1);
+  EXPECT_EQ(record.Find({1, 1}), nullptr);
+  EXPECT_NE(record.Find({kMany - 1, kMany - 1}), nullptr);
+  EXPECT_EQ(record.in_use(), 1);
+}
+
 }  // namespace
 }  // namespace penstock::engine

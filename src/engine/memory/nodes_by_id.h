@@ -52,7 +52,8 @@ class NodesById {
   }
 
  private:
-  static constexpr size_t kFirstChunk = 4;
+  static constexpr size_t kFirstChunk = 2;
+  static constexpr size_t kFirstPlaces = 4;
   static constexpr size_t kLargestChunk = 256;
 
   // Ids are random already, those of tests are not.
@@ -77,7 +78,7 @@ class NodesById {
   }
   bool Rehash() {
     const size_t old_places = places_;
-    const size_t places = std::max(old_places * 2, kFirstChunk);
+    const size_t places = std::max(old_places * 2, kFirstPlaces);
     std::unique_ptr<Node*[]> table(new (std::nothrow) Node* [places] {});
     if (table == nullptr) return false;
     table.swap(table_);
