@@ -25,6 +25,7 @@
 #include "penstock/expected.h"
 #include "penstock/export.h"
 #include "penstock/options.h"
+#include "penstock/permit.h"
 #include "penstock/request.h"
 #include "penstock/version.h"
 
@@ -66,6 +67,17 @@ class PENSTOCK_EXPORT Limiter {
   using Callback = std::function<void(const Decision&)>;
   void CheckAsync(std::string_view domain, std::span<const Attribute> attributes, const CheckOptions& options,
                   const Callback& callback);
+
+  // Check, and hold what permits it grants: they are renewed and given back by themselves (penstock/permit.h). With
+  // max_wait it waits in the queue of a permit limit that is full, and blocks as long.
+  Acquired Acquire(std::string_view domain, std::span<const Attribute> attributes,
+                   const CheckOptions& options = {});
+  Acquired Acquire(std::string_view domain, std::initializer_list<Attribute> attributes,
+                   const CheckOptions& options = {}) {
+    return Acquire(domain, std::span(attributes.begin(), attributes.size()), options);
+  }
+  // Of a semaphore of the caller's own, without policy.
+  Acquired Acquire(std::string_view key, const Semaphore& semaphore, const CheckOptions& options = {});
 
   // What is left, in every unit; changes nothing. Of one limit when it is named.
   Decision Look(std::string_view domain, std::span<const Attribute> attributes, std::string_view limit = {});

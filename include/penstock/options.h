@@ -69,4 +69,11 @@ struct AdHocLimit {
   PENSTOCK_EXPORT static Expected<AdHocLimit> Parse(std::string_view rate);
 };
 
+// A limit on concurrency that a caller brings along. All calls for one key share its holders; the last caller's number
+// of permits holds.
+struct Semaphore {
+  int64_t permits = 0;                      // 1 or more, at most 2^31-1
+  std::chrono::milliseconds lease{30'000};  // how long one is held without renewal: 100 ms to 24 h
+};
+
 }  // namespace penstock

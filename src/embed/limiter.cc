@@ -132,6 +132,21 @@ Decision Limiter::Check(std::string_view key, const AdHocLimit& limit, const Che
   return impl_->Decide(request);
 }
 
+Acquired Limiter::Acquire(std::string_view domain, std::span<const Attribute> attributes,
+                          const CheckOptions& options) {
+  return impl_->Acquire(CheckRequest(domain, attributes, options));
+}
+
+Acquired Limiter::Acquire(std::string_view key, const Semaphore& semaphore, const CheckOptions& options) {
+  service::Request request;
+  request.ad_hoc = {.algorithm = core::Algorithm::kPermits,
+                    .count = semaphore.permits,
+                    .period = Millis(semaphore.lease.count())};
+  request.ad_hoc_key = key;
+  request.options = options;
+  return impl_->Acquire(request);
+}
+
 void Limiter::CheckMany(std::span<const Request> requests, std::span<Decision> decisions) {
   if (embed::Remote* const remote = impl_->remote(); remote != nullptr) {
     return remote->DecideMany(requests, decisions);

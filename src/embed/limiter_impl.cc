@@ -90,6 +90,39 @@ Result<void> Limiter::Impl::OpenRemote() {
   return remote_->Start();
 }
 
+embed::Remote* Limiter::Impl::PermitLoops() {
+  if (remote_ != nullptr) return remote_.get();
+  MutexLock lock(own_mutex_);
+  if (own_loop_ != nullptr) return own_loop_.get();
+  service::DeciderOptions options;
+  options.on_full = options_.allow_when_full ? service::OnFull::kAllow : service::OnFull::kDeny;
+  auto loop = std::make_unique<embed::Remote>(engine(), clock_, store_, metrics_, options, 1);
+  if (!loop->Start()) return nullptr;
+  own_loop_ = std::move(loop);
+  return own_loop_.get();
+}
+
+// Without a wait the engine in this process is asked inline; the loop only keeps what was granted.
+Acquired Limiter::Impl::Acquire(service::Request request) {
+  Acquired acquired;
+  embed::Remote* const loops = PermitLoops();
+  if (loops == nullptr) {
+    acquired.decision.error =
+        Error{ErrorKind::kUnavailable, "no thread or file descriptors for the loop of permits"};
+    return acquired;
+  }
+  const SteadyTime asked_at = clock_.Steady();
+  const bool waits = request.options.max_wait.count() > 0;
+  acquired.decision = waits ? loops->Decide(request) : Decide(request);
+  if (!acquired.decision.permit) return acquired;
+  const std::shared_ptr<embed::KeeperPost>& keeper = loops->keeper();
+  auto state = std::make_shared<Permit::State>(*acquired.decision.permit, request.options.lease, asked_at,
+                                               clock_, keeper);
+  keeper->Keep(state);
+  acquired.permit = Permit(std::move(state));
+  return acquired;
+}
+
 Result<void> Limiter::Impl::StartKeeper() {
   if (options_.snapshot_file.empty()) return {};
   try {
@@ -157,6 +190,8 @@ Result<void> Limiter::Impl::Load(std::string_view text, std::string_view name) {
                 [&published](Result<void> done) { published = std::move(done); });
   // Each place takes it over now, also one that is seldom entered: the old policy can go.
   for (size_t i = 0; i < places_.size(); ++i) const embed::Visit visit(places_[i]);
+  MutexLock own(own_mutex_);
+  if (own_loop_ != nullptr) own_loop_->ReachAll();
   return published;
 }
 

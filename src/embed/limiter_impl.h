@@ -41,6 +41,7 @@ class Limiter::Impl {
   engine::MemoryEngine& memory() { return engines_->memory(); }
   // Null: the engine is in this process.
   embed::Remote* remote() { return remote_.get(); }
+  Acquired Acquire(service::Request request) EXCLUDES(own_mutex_);
   const service::Metrics& metrics() const { return metrics_; }
 
  private:
@@ -51,6 +52,9 @@ class Limiter::Impl {
   service::EngineSettings Settings() const;
   Result<void> OpenRemote();
   policy::BuildOptions Holdable();
+  // The loops on which permits are waited for and kept: the store's, or one for the engine in this process, which starts
+  // with the first permit. Null: it could not be started.
+  embed::Remote* PermitLoops() EXCLUDES(own_mutex_);
 
   // Constant after Start. The order is that of construction: what stands below uses what stands above.
   const LimiterOptions options_;
@@ -64,6 +68,8 @@ class Limiter::Impl {
       limits_;  // under reload_mutex_; what a server's snapshot brings is in force here too
   embed::Places places_;
   std::unique_ptr<embed::Remote> remote_;
+  Mutex own_mutex_;
+  std::unique_ptr<embed::Remote> own_loop_ GUARDED_BY(own_mutex_);
   std::optional<engine::SnapshotLock> snapshot_lock_;  // until the keeper's last snapshot is written
   std::unique_ptr<embed::SnapshotKeeper> keeper_;
 

@@ -54,7 +54,9 @@ RemoteLoop::RemoteLoop(engine::Engine& engine, const Clock& clock, service::Poli
       loop_(clock),
       dialer_(net::NewDialer(loop_)),
       session_(engine.OpenLoop({loop_, loop_, dialer_.get()})),
-      decider_(engine, *session_, loop_, clock_, store, counters, WithTimer(options, loop_)) {}
+      decider_(engine, *session_, loop_, clock_, store, counters, WithTimer(options, loop_)),
+      keeper_(decider_.permits(), loop_, clock_),
+      post_(std::make_shared<KeeperPost>(loop_, keeper_)) {}
 
 RemoteLoop::~RemoteLoop() { Stop(); }
 
@@ -79,11 +81,16 @@ void RemoteLoop::Stop() {
     MutexLock lock(mutex_);
     stopped_ = true;
   }
+  post_->Close();
   loop_.Post([this] {
     Work();  // what was given before
-    session_->Close();
-    decider_.Close();
-    loop_.Stop();
+    keeper_.Close([this] {
+      loop_.Post([this] {
+        session_->Close();
+        decider_.Close();
+        loop_.Stop();
+      });
+    });
   });
   thread_.join();
 }
@@ -249,13 +256,16 @@ Result<void> Remote::Load(std::shared_ptr<const policy::PolicyDefinition> file,
                   [&done](Result<void> result) { done.set_value(std::move(result)); });
   });
   Result<void> published = done.get_future().get();
-  // The new policy was posted to each loop before this is.
+  ReachAll();  // the new policy was posted to each loop before this is
+  return published;
+}
+
+void Remote::ReachAll() {
   for (const auto& loop : loops_) {
     std::promise<void> reached;
     loop->loop().Post([&reached] { reached.set_value(); });
     reached.get_future().get();
   }
-  return published;
 }
 
 }  // namespace penstock::embed

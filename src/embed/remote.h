@@ -1,4 +1,5 @@
-// The event loops of a limiter whose buckets live in a store: callers hand requests over and wait, or are called back.
+// The event loops of a limiter: where its buckets live in a store, and where permits are waited for and kept. Callers
+// hand requests over and wait, or are called back.
 //
 // Thread contract: Decide, DecideMany, DecideAsync and Load from any thread but the loops' own (a blocking call from a
 // callback would wait for itself, and is answered with an error instead); DecideAsync from there too. Construction and
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "embed/permit_keeper.h"
 #include "net/dialer.h"
 #include "net/loop.h"
 #include "penstock/limiter.h"
@@ -54,6 +56,7 @@ class RemoteLoop final : private service::Receiver {
 
   net::Loop& loop() { return loop_; }
   engine::EngineSession& session() { return *session_; }
+  const std::shared_ptr<KeeperPost>& keeper() const { return post_; }
   // Whether the calling thread is that of some loop.
   static bool OnLoop();
 
@@ -68,7 +71,9 @@ class RemoteLoop final : private service::Receiver {
   const std::unique_ptr<Dialer> dialer_;
   const std::unique_ptr<engine::EngineSession> session_;
   service::DeciderImpl decider_;
-  std::vector<Job*> working_;  // the loop's
+  PermitKeeper keeper_;
+  const std::shared_ptr<KeeperPost> post_;  // outlives the loop in the hands of owners
+  std::vector<Job*> working_;               // the loop's
   std::thread thread_;
 
   Mutex mutex_;
@@ -94,6 +99,10 @@ class Remote {
   // As LimitKeeper::Load; returns when every loop decides by the new policy.
   Result<void> Load(std::shared_ptr<const policy::PolicyDefinition> file,
                     std::shared_ptr<policy::Policy> policy);
+  // Returns when every loop has done what was posted to it before.
+  void ReachAll();
+  // The calling thread's.
+  const std::shared_ptr<KeeperPost>& keeper() { return LoopOfThread().keeper(); }
 
  private:
   RemoteLoop& LoopOfThread();
