@@ -5,8 +5,11 @@
 
 #include <deque>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <optional>
+#include <queue>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -243,6 +246,65 @@ TEST_F(MemoryPermitsTest, WhoGoesLeavesAllQueuesAndTheNextIsWoken) {
   EXPECT_EQ(loop_->Holders(*limit).waiting, 1);
   loop_->tasks.Run();
   EXPECT_EQ(loop_->woken, std::vector<uint64_t>{10});
+}
+
+// Of two loops, as two nodes' would be: each asks when he is woken, and after the time he was told at the latest.
+TEST_F(MemoryPermitsTest, TenThousandWaitersAreServedInOrderWithFewAsks) {
+  constexpr uint64_t kWaiters = 10'000;
+  constexpr Micros kHeld = Millis(20);
+  struct Event {
+    EngineTime at;
+    uint64_t id;
+    bool release;
+    bool operator>(const Event& other) const { return at > other.at; }
+  };
+  const auto limit = Semaphore(10);
+  Loop other(*engine_);
+  Loop* const loops[] = {&*loop_, &other};
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
+  std::vector<EngineTime> due(kWaiters + 1);  // of the next ask; an earlier event of his is void
+  std::vector<PermitId> held(kWaiters + 1);
+  uint64_t asks = 0;
+  uint64_t granted = 0;
+  const auto ask = [&](uint64_t id) {
+    ++asks;
+    Loop& loop = *loops[id % 2];
+    if (loop.Ask(*limit, id, Seconds(60)).outcome == Outcome::kAllowed) {
+      ASSERT_EQ(id, ++granted);
+      held[id] = loop.permit;
+      events.push({clock_.Now() + kHeld, id, true});
+    } else {
+      due[id] = clock_.Now() + loop.result.ask_again_after;
+      events.push({due[id], id, false});
+    }
+  };
+  const auto wake = [&] {
+    for (bool more = true; more;) {
+      more = false;
+      for (Loop* const loop : loops) {
+        loop->tasks.Run();
+        for (const uint64_t id : std::exchange(loop->woken, {})) {
+          more = true;
+          ask(id);
+        }
+      }
+    }
+  };
+  for (uint64_t id = 1; id <= kWaiters; ++id) ask(id);
+  while (!events.empty() && !HasFatalFailure()) {
+    const Event event = events.top();
+    events.pop();
+    clock_.Set(event.at);
+    if (event.release) {
+      EXPECT_EQ(loops[event.id % 2]->Call(PermitVerb::kRelease, held[event.id]), PermitFate::kReleased);
+    } else if (held[event.id].size == 0 && due[event.id] == event.at) {
+      ask(event.id);
+    }
+    wake();
+  }
+  EXPECT_EQ(granted, kWaiters);
+  EXPECT_LT(asks, 3 * kWaiters);
+  EXPECT_EQ(clock_.Now(), kStart + kHeld * (kWaiters / 10)) << "no permit lay idle";
 }
 
 TEST_F(MemoryPermitsTest, HoldersComeBackWithASnapshotAndTheirQueueDoesNot) {
