@@ -117,6 +117,29 @@ class Permits(RespCase):
         self.assertEqual(answer["remaining"], 0)
         self.assertEqual(self.resp.ask("PEN.RELEASE", answer["permit"]["id"]), ["released"])
 
+    def test_who_waits_is_served_when_one_gives_back(self):
+        held = [self.acquire()[0], self.acquire()[0]]
+        with Resp(self.server.resp) as other:
+            other.send("PEN.ACQUIRE", "sema", 2, 30_000, "WAIT", 60_000)
+            other.send("PING")
+            while self.resp.ask("PEN.HOLDERS", "sema")[1] == 0:
+                pass  # until it waits
+            self.assertEqual(self.resp.ask("PEN.ACQUIRE", "sema", 2, 30_000)[:2], [0, "denied"])
+            self.assertEqual(self.resp.ask("PEN.RELEASE", *held), ["released", "released"])
+            self.assertEqual(other.receive()[0], 1)
+            self.assertEqual(other.receive(), "PONG")
+
+    def test_who_closes_waits_no_more(self):
+        held = [self.acquire()[0], self.acquire()[0]]
+        with Resp(self.server.resp) as other:
+            other.send("PEN.ACQUIRE", "sema", 2, 30_000, "WAIT", 60_000)
+            while self.resp.ask("PEN.HOLDERS", "sema")[1] == 0:
+                pass
+        while self.resp.ask("PEN.HOLDERS", "sema")[1] > 0:
+            pass
+        self.assertEqual(self.resp.ask("PEN.RELEASE", *held), ["released", "released"])
+        self.assertEqual(self.resp.ask("PEN.HOLDERS", "sema")[0], 0)
+
 
 class Throttle(RespCase):
     def ask(self, *args):
