@@ -101,9 +101,9 @@ Waiter* DeciderImpl::BeginWait(const Context& context, const Pending& pending) {
 }
 
 void DeciderImpl::Rest(Waiter& waiter, Micros ask_again_after) {
-  if (std::exchange(waiter.woken, false)) return AskAgain(waiter);
   const SteadyTime now = clock_.Steady();
   waiter.due = now + std::max(ask_again_after, WaitingRoom::kAtLeast);
+  if (std::exchange(waiter.woken, false)) return AskAgain(waiter);
   Arm(waiter, now + WaitingRoom::AskAfter(waiter, ask_again_after));
 }
 
@@ -159,10 +159,10 @@ void DeciderImpl::AskAllAgain() {
 void DeciderImpl::EndWait(Waiter& waiter) {
   Disarm(waiter);
   counters_.totals.permits_waiting.Subtract(1);
-  // The next may be the head of the queue now, and then has to ask as soon as the engine told him.
-  if (Waiter* const next = WaitingRoom::NextFirst(waiter);
-      next != nullptr && next->armed && next->due < next->asks_at) {
-    Arm(*next, next->due);
+  // The next may be the head of the queue now, and then has to ask as soon as an expiry may help: when this one was to.
+  if (Waiter* const next = WaitingRoom::NextFirst(waiter); next != nullptr && next->armed) {
+    next->due = std::min(next->due, waiter.due);
+    if (next->due < next->asks_at) Arm(*next, next->due);
   }
   waiting_room_.Remove(waiter);
 }

@@ -4,6 +4,7 @@
 // Thread contract: one thread.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/executor.h"
 #include "base/hash.h"
 #include "core/testing/permit_book.h"
@@ -71,6 +73,40 @@ class ManualTimer final : public Timer {
  private:
   std::map<Id, std::function<void()>> tasks_;
   std::map<Id, SteadyTime> instants_;
+  Id last_ = 0;
+};
+
+// Fires what is due by a clock that the test moves, in its order.
+class ClockTimer final : public Timer {
+ public:
+  explicit ClockTimer(const Clock& clock) : clock_(clock) {}
+  Id Schedule(SteadyTime at, std::function<void()> task) override {
+    tasks_.emplace(++last_, Task{at, std::move(task)});
+    return last_;
+  }
+  void Cancel(Id id) override { tasks_.erase(id); }
+  void FireDue() {
+    std::vector<std::pair<SteadyTime, Id>> due;
+    for (const auto& [id, task] : tasks_) {
+      if (task.at <= clock_.Steady()) due.emplace_back(task.at, id);
+    }
+    std::sort(due.begin(), due.end());
+    for (const auto& [at, id] : due) {
+      const auto found = tasks_.find(id);
+      if (found == tasks_.end()) continue;  // cancelled by an earlier one
+      const std::function<void()> run = std::move(found->second.run);
+      tasks_.erase(found);
+      run();
+    }
+  }
+
+ private:
+  struct Task {
+    SteadyTime at;
+    std::function<void()> run;
+  };
+  const Clock& clock_;
+  std::map<Id, Task> tasks_;
   Id last_ = 0;
 };
 
