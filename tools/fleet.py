@@ -14,6 +14,7 @@ import fcntl
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -27,6 +28,7 @@ POLICY = "deploy/policy.yaml"
 USERS = "deploy/redis/users.acl"
 SERVICE = "examples/service/service.py"
 SEMAPHORE = "examples/semaphore"
+WORKER = "examples/semaphore_worker"
 HTTP, RESP, SERVICE_PORT, SEMAPHORE_PORT, REDIS_PORT = 8080, 6380, 9000, 9001, 6379
 MOST_NODES = 16
 PATIENCE_S = 30
@@ -114,7 +116,7 @@ class Fleet:
         self.penstock, self.folder, self.count = penstock, folder, count
         self.policy, self.budget = (self.patient_policy(), {"BUDGET_MS": "20000"}) if patient else (ROOT / POLICY, {})
         self.user, self.password = penstock_user()
-        self.redis = self.service = self.semaphore = None
+        self.redis = self.service = self.semaphore = self.worker = None
         self.nodes = []
 
     def patient_policy(self):
@@ -137,6 +139,7 @@ class Fleet:
         program = self.build_semaphore()
         if program is not None:
             self.semaphore = on_a_free_port(lambda port: self.start_semaphore(program, port), SEMAPHORE_PORT, 0)
+        self.worker = self.start_worker()
 
     def start_redis(self, port):
         program = shutil.which("redis-server")
@@ -183,9 +186,14 @@ class Fleet:
         return Process("pictures", [program], self.folder, env={
             **os.environ, "LISTEN": f"127.0.0.1:{port}", "PENSTOCK_URL": f"http://{self.nodes[-1].ready['http']}"})
 
+    def start_worker(self):
+        """The C++ example, which shares the semaphore of the Go one through Redis."""
+        return Process("worker", [self.penstock.parent / "semaphore_worker",
+                                  f"redis://{self.user}:{self.password}@127.0.0.1:{self.redis_port}/0"], self.folder)
+
     @property
     def processes(self):
-        started = (self.redis, *self.nodes, self.service, self.semaphore)
+        started = (self.redis, *self.nodes, self.service, self.semaphore, self.worker)
         return [process for process in started if process is not None]
 
     def stop(self):
@@ -208,6 +216,7 @@ class Fleet:
         rows.append(("service", f"http {self.service.ready['http']}", self.service))
         if self.semaphore is not None:
             rows.append(("pictures", f"http {self.semaphore.ready['http']}", self.semaphore))
+        rows.append(("worker", f"at most {self.worker.ready['permits']} calls of the fleet at once", self.worker))
         for name, where, process in rows:
             yield f"{name:8} {where:42} {shown(process.log)}"
 
@@ -314,6 +323,9 @@ class Check:
         self.ask(check_line(first, SPEND), allowed=True, remaining=9, degraded=False)
         self.ask(check_line(last, LOOK), allowed=True, remaining=9, degraded=False)
         self.ask(f"curl -s 'http://{self.fleet.service.ready['http']}/report?user=42'", left=8, degraded=False)
+        print("The worker calls the third party in its turn, and loses no permit:", flush=True)
+        wait_for(self.worker_works, "a job of the worker", self.fleet.processes)
+        self.run(f"tail -n 1 {self.fleet.worker.log}")
         wait_for(self.all_know_the_fleet, "nodes that know how many they are", self.fleet.processes)
         print("Without Redis each node goes on with its share, and says so:", flush=True)
         self.run(f"kill -STOP {pid}")
@@ -323,9 +335,13 @@ class Check:
         wait_for(self.is_told, "the node to find Redis again", self.fleet.processes)
         self.ask(check_line(last, LOOK), remaining=7, degraded=False)
 
+    def worker_works(self):
+        said = re.findall(r"done=(\d+) .*lost=0$", self.fleet.worker.log.read_text(errors="replace"), re.MULTILINE)
+        return said and int(said[-1]) > 0
+
     def all_know_the_fleet(self):
         """By their heartbeats, which takes some seconds: before it no node may take a share."""
-        known = f"penstock_fleet_nodes {len(self.fleet.nodes)}"
+        known = f"penstock_fleet_nodes {len(self.fleet.nodes) + 1}"  # the worker brings a limiter of its own
         return all(known in get(node, "/metrics")[1].splitlines() for node in self.fleet.nodes)
 
     def is_told(self):
