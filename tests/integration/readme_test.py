@@ -16,6 +16,7 @@ import harness
 
 ROOT = harness.ROOT
 HTTP, RESP = "127.0.0.1:8080", "127.0.0.1:6380"
+PROGRAM = "build/release/penstock"
 
 
 def blocks(text):
@@ -36,11 +37,12 @@ def blocks(text):
     return found
 
 
-def run_as_a_person(line):
-    """What a person sees: output goes to a terminal, where redis-cli prints another form than into a pipe."""
+def run_as_a_person(line, server):
+    """What a person sees: output goes to a terminal, where redis-cli prints another form than into a pipe. Commands of ours
+    ask the server that they would ask by themselves, wherever it is."""
     leader, follower = os.openpty()
     process = subprocess.Popen(["bash", "-c", line], stdin=subprocess.DEVNULL, stdout=follower, stderr=follower,
-                               cwd=ROOT)
+                               cwd=ROOT, env=harness.environment({"PENSTOCK_URL": "http://{}:{}".format(*server.http)}))
     os.close(follower)
     output = b""
     try:
@@ -54,10 +56,11 @@ def run_as_a_person(line):
     return output.decode().replace("\r\n", "\n") + (f"[exit {code}]\n" if code else "")
 
 
-def with_ports(line, server):
-    """The command with the server's own ports in place of the README's."""
+def of_this_build(line, server):
+    """The command with the server's own ports in place of the README's, and with the program of this build."""
     (_, http), (_, resp) = server.http, server.resp
-    return line.replace(HTTP, f"127.0.0.1:{http}").replace("-p 6380", f"-p {resp}")
+    line = line.replace(HTTP, f"127.0.0.1:{http}").replace("-p 6380", f"-p {resp}")
+    return line.replace(PROGRAM, str(harness.program("penstock")))
 
 
 def differs(expected, output):
@@ -69,7 +72,7 @@ def lies(parts, server):
     """Runs the commands of blocks that share a server; what is not as shown."""
     for commands in parts:
         for line, expected in commands:
-            output = run_as_a_person(with_ports(line, server))
+            output = run_as_a_person(of_this_build(line, server), server)
             print(f"$ {line}\n{output.rstrip()}", flush=True)
             if differs(expected, output):
                 yield f"README.md: {line}\n  shows   {expected!r}\n  printed {output!r}"
