@@ -124,7 +124,8 @@ Result<HttpReply> Call(const ServerUrl& server, const HttpCall& call) {
   request.headers = {headers.data(), count};
   request.content_type = "application/json";
   request.body = call.body;
-  request.keep_alive = false;
+  // Not closed by the server: one that is about to close reads no more, and would not see that a waiter has gone.
+  request.keep_alive = true;
   std::string bytes;
   if (!http::AppendRequest(bytes, request))
     return Invalid("the token, or the version, cannot stand in a header");
