@@ -120,7 +120,7 @@ class Process {
 
 TEST_P(PermitThreads, NeverMoreThanNUnexpiredHoldersAndAllCapacityIsBackALeaseAfterTheLastCrash) {
   const bool here = engine_->engine().name() == "memory";
-  const Micros step = here ? Millis(400) : Seconds(10);
+  const Micros step = here ? Millis(400) : Seconds(5);  // below the lease
   const auto limit = Registered("n", Semaphore(kPermits, kShortLease));
   Random seeds(Seed());
   std::atomic<int64_t> held{0};

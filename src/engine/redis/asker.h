@@ -17,6 +17,8 @@ class Asker {
   // Asks the one server that has all of the group's buckets, which are in `slot`; the sink hears later, on this loop,
   // never inside.
   virtual void Ask(Batch& batch, Group& group, int32_t slot, SteadyTime deadline, Sink& sink) noexcept = 0;
+  // Takes a permit that is asked for no longer out of the bucket's queue, where it stands in it.
+  virtual void LeaveQueue(const Hash128& permit, const Hash128& bucket) noexcept = 0;
 };
 
 enum class UndoFate : uint8_t {

@@ -6,6 +6,7 @@
 #include "core/permits.h"
 #include "engine/redis/binding.h"
 #include "engine/redis/call_format.h"
+#include "engine/redis/keys.h"
 
 namespace penstock::engine::redis {
 namespace {
@@ -28,15 +29,6 @@ core::Charge ChargeAt(const char* in) {
           .version = number(4)};
 }
 
-Hash128 HashAt(const char* in) {
-  Hash128 hash;
-  for (size_t i = 0; i < 8; ++i) {
-    hash.high = hash.high << 8 | static_cast<unsigned char>(in[i]);
-    hash.low = hash.low << 8 | static_cast<unsigned char>(in[8 + i]);
-  }
-  return hash;
-}
-
 // What the bytes of a group's head, and what follows it, brought to hold; the holder's name has done its work. Null: these
 // are no such bytes, or the group brings nothing.
 struct HeadAsk {
@@ -47,7 +39,7 @@ HeadAsk AskBehind(std::string_view head) {
   HeadAsk out;
   if ((static_cast<uint8_t>(head[1]) & kAskFlag) == 0 || head.size() < kGroupBytes + kAskBytes) return out;
   const char* const in = head.data() + kGroupBytes;
-  out.ask.id = HashAt(in);
+  out.ask.id = TakeHash(in);
   out.ask.lease = {GetDouble(in + 24)};
   out.ask.queue_for = {GetDouble(in + 32)};
   out.bytes = kAskBytes + Get<uint16_t>(head, kGroupBytes + 40);
@@ -58,8 +50,10 @@ bool Holds(const core::Operation& operation) {
   return operation.limit->params.algorithm == core::Algorithm::kPermits && operation.charge.cost > 0;
 }
 
-// Until he asks again by himself: an expiry wakes nobody, and a wake-up may be lost.
+// Until who is the first in a queue asks again by himself: an expiry wakes nobody, and a wake-up may be lost. Who stands
+// behind others has nothing to ask for; when his turn comes his session sees it (queue_watch.h).
 constexpr Micros kAskAgainAtMost = Seconds(1);
+constexpr Micros kAskAgainBehind = Seconds(30);
 
 bool HasBucket(const core::Limit& limit) { return limit.params.kind == core::RateKind::kFinite; }
 
@@ -98,7 +92,7 @@ ReplyReader::Asked ReplyReader::AskedOf(const Sent& sent) const {
     if (call_.kind_ != ScriptKind::kPermits) return asked;
     asked.each = kPlainPermitsBytes;
     asked.asks = true;
-    asked.ask.id = HashAt(&bytes[8]);
+    asked.ask.id = TakeHash(&bytes[8]);
     asked.ask.lease = {GetDouble(&bytes[24])};
     return asked;
   }
@@ -241,6 +235,10 @@ bool ReplyReader::ReadDecided(Sent& sent, const Asked& asked, char letter) {
     if (!TakeFound(*operation.limit, reply_, room_.found[i], operation.bucket)) return false;
   }
   const core::GroupStatus status = core::DecideGroup(operations, asked.options, call_.now_);
+  for (size_t i = 0; i < operations.size(); ++i) {
+    core::Verdict& verdict = operations[i].verdict;
+    verdict.queued = verdict.queued && !room_.found[i].queue_full;
+  }
   const Outcome outcome = asked.plain ? operations[0].verdict.outcome : core::GroupOutcome(operations);
   const bool charged = !asked.options.dry && outcome == Outcome::kAllowed;
   if (status != core::GroupStatus::kDecided || charged != (letter != 'R')) {
@@ -259,7 +257,9 @@ bool ReplyReader::ReadDecided(Sent& sent, const Asked& asked, char letter) {
     for (const core::Operation& operation : operations) {
       if (!operation.verdict.queued) continue;
       result.queued = true;
-      result.ask_again_after = std::clamp(operation.verdict.retry_after, Micros{1'000}, kAskAgainAtMost);
+      result.ask_again_after = operation.bucket.overtakes ? kAskAgainBehind
+                                                          : std::clamp(operation.verdict.retry_after,
+                                                                       Micros{1'000}, kAskAgainAtMost);
     }
   } else if (sent.charged) {
     const size_t before = undo_.size();
@@ -387,7 +387,7 @@ bool ReplyReader::ReadReplay(Sent& sent, const Asked& asked_now) {
 }
 
 bool ReplyReader::ReadHolders(Sent& sent, const Asked& asked) {
-  constexpr size_t kTotals = 2 * kNumber + 1 + sizeof(uint16_t);
+  constexpr size_t kTotals = 3 * kNumber + 1 + sizeof(uint16_t);
   constexpr size_t kHolder = 16 + sizeof(uint32_t) + 2 * kNumber + sizeof(uint16_t);
   const std::span<core::Operation> operations = Borrow(sent, asked);
   if (operations.size() != 1) return false;
@@ -404,19 +404,18 @@ bool ReplyReader::ReadHolders(Sent& sent, const Asked& asked) {
   HolderList unheard;
   HolderList& list = sent.group != nullptr && sent.group->listing != nullptr ? *sent.group->listing : unheard;
   list.bucket = operation.name;
-  list.held = GetDouble(totals.data());
-  const int64_t kept = operation.bucket.present ? operation.bucket.state.value : 0;
-  list.in_use = list.sums_only ? kept : list.held;
-  list.waiting = GetDouble(totals.data() + kNumber);
-  list.more = totals[2 * kNumber] != 0;
+  list.in_use = GetDouble(totals.data());
+  list.held = GetDouble(totals.data() + kNumber);
+  list.waiting = GetDouble(totals.data() + 2 * kNumber);
+  list.more = totals[3 * kNumber] != 0;
   list.entries.clear();
-  for (auto left = Get<uint16_t>(totals, 2 * kNumber + 1); left > 0; --left) {
+  for (auto left = Get<uint16_t>(totals, 3 * kNumber + 1); left > 0; --left) {
     const std::string_view bytes = Take(kHolder);
     if (bytes.size() != kHolder) return false;
     const auto size = Get<uint16_t>(bytes, kHolder - sizeof(uint16_t));
     const std::string_view name = Take(size);
     if (name.size() != size) return false;
-    list.entries.push_back({.id = HashAt(bytes.data()),
+    list.entries.push_back({.id = TakeHash(bytes.data()),
                             .weight = Get<uint32_t>(bytes, 16),
                             .fence = GetDouble(&bytes[20]),
                             .expires_in = EngineTime{GetDouble(&bytes[28])} - call_.now_,
@@ -442,7 +441,7 @@ void ScriptCall::TakeBack(const Sent& sent, std::span<const core::Operation> ope
   size_t each = kOperationBytes;
   if (plain) {
     each = kind_ == ScriptKind::kPermits ? kPlainPermitsBytes : kPlainBytes;
-    if (kind_ == ScriptKind::kPermits) permit = HashAt(&bytes[8]);
+    if (kind_ == ScriptKind::kPermits) permit = TakeHash(&bytes[8]);
   } else {
     const HeadAsk ask = AskBehind(bytes);
     permit = ask.ask.id;

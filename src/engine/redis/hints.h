@@ -22,9 +22,11 @@
 namespace penstock::engine::redis {
 
 enum class HintKind : uint8_t {
-  kLimits,  // `limits <version>`: the registry gave this version, or one below
+  kLimits,   // `limits <version>`: the registry gave this version, or one below
+  kPermits,  // `permits <id> …`: who waits under these (32 hexadecimal digits each) would be granted now
 };
-inline constexpr std::array<std::string_view, 1> kHintNames = {"limits"};  // by kind; lua/ has the same
+inline constexpr std::array<std::string_view, 2> kHintNames = {"limits",
+                                                               "permits"};  // by kind; lua/ has the same
 
 struct HintStats {
   std::array<std::atomic<uint64_t>, kHintNames.size()> heard{};  // by kind

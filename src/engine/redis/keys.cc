@@ -183,6 +183,15 @@ void AppendHash(std::string& out, const Hash128& hash) {
   }
 }
 
+Hash128 TakeHash(const char* in) {
+  Hash128 hash;
+  for (size_t i = 0; i < 8; ++i) {
+    hash.high = hash.high << 8 | static_cast<unsigned char>(in[i]);
+    hash.low = hash.low << 8 | static_cast<unsigned char>(in[8 + i]);
+  }
+  return hash;
+}
+
 int32_t BucketKeys::Append(std::string& out, std::span<const std::string_view> values) const {
   if (permits_) {
     std::string readable;

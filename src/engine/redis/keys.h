@@ -80,6 +80,7 @@ int32_t SlotOfPermits(const Hash128& bucket);
 void AppendPermitKey(std::string& out, std::string_view prefix, const Hash128& bucket);
 // As the scripts have them.
 void AppendHash(std::string& out, const Hash128& hash);
+Hash128 TakeHash(const char* in);  // 16 bytes
 
 // The key of a request's id. `slot` is that of the buckets it stands with, or Exchange::kNoSlot.
 void AppendIdKey(std::string& out, std::string_view prefix, int32_t slot, std::string_view domain,

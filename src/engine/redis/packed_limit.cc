@@ -26,6 +26,7 @@ constexpr size_t kNumber = sizeof(double);
 constexpr size_t kPermitNumbers = 7;
 constexpr char kWaitsFlag = 1;
 constexpr char kOvertakesFlag = 2;
+constexpr char kQueueFullFlag = 4;
 constexpr int64_t kTicks[] = {1, 1'000, 1'000'000};
 
 uint8_t TickCode(Micros tick) { return tick.count == 1 ? 0 : tick.count == 1'000 ? 1 : 2; }
@@ -122,6 +123,7 @@ bool PackedLimit::Unpack(core::Limit& limit) const {
 
 bool TakeFound(const core::Limit& limit, std::string_view& bytes, FoundRoom& room, core::BucketView& view) {
   view = {};
+  room.queue_full = false;
   if (bytes.empty()) return false;
   if (bytes[0] == 0) {
     bytes.remove_prefix(1);
@@ -164,6 +166,7 @@ bool TakeFound(const core::Limit& limit, std::string_view& bytes, FoundRoom& roo
     room.holders.Set({mark});
     view.holders = &room.holders;
     view.waits = (*in & kWaitsFlag) != 0;
+    room.queue_full = (*in & kQueueFullFlag) != 0;
     view.overtakes = (*in & kOvertakesFlag) != 0;
   }
   bytes.remove_prefix(size);

@@ -71,6 +71,7 @@ struct FoundRoom {
   core::LimitParams params;
   std::array<core::LogRun, 2> runs;
   MarkedHolder holders;
+  bool queue_full = false;  // permits: nobody more may wait
 };
 
 // Reads a found bucket from the front of `bytes`, drops it there, and shows it as core must see it who decides by

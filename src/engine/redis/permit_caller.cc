@@ -21,6 +21,8 @@ void Append(std::string& out, Number number) {
   out.append(bytes, sizeof bytes);
 }
 
+constexpr char kLookVerb = 3;  // beside those of PermitVerb
+
 void AppendDouble(std::string& out, int64_t value) {
   char bytes[sizeof(double)];
   PutDouble(bytes, value);
@@ -44,10 +46,11 @@ class PermitCaller::ScriptRun final : public Exchange {
       const auto known = std::find(keys.begin(), keys.end(), key);
       Append(calls_, static_cast<uint16_t>(known - keys.begin() + 1));
       if (known == keys.end()) keys.push_back(std::move(key));
-      calls_ += static_cast<char>(call.verb);
+      const bool looks = item.request->looked != nullptr;
+      calls_ += looks ? kLookVerb : static_cast<char>(call.verb);
       AppendHash(calls_, call.permit.id);
       Append(calls_, call.permit.weight);
-      if (call.verb == PermitVerb::kLeave) {
+      if (looks || call.verb == PermitVerb::kLeave) {
         Append(calls_, owner.session_);
       } else {
         AppendDouble(calls_, held.fence);
@@ -127,11 +130,27 @@ void PermitCaller::Call(std::span<PermitCall> calls, SteadyTime deadline, Permit
       sink.Called(call);
       continue;
     }
-    auto* const request =
-        new Request{.call = &call, .sink = &sink, .deadline = deadline, .open = call.permit.size, .told = {}};
+    auto* const request = new Request{.call = &call,
+                                      .sink = &sink,
+                                      .deadline = deadline,
+                                      .open = call.permit.size,
+                                      .told = {},
+                                      .looked = {},
+                                      .own = {}};
     for (uint8_t place = 0; place < call.permit.size; ++place)
       queue_.push_back({.request = request, .place = place});
   }
+  Post();
+}
+
+void PermitCaller::Look(const Hash128& bucket, SteadyTime deadline, Looked looked) {
+  if (topology_ == nullptr) return;
+  auto* const request =
+      new Request{.deadline = deadline, .open = 1, .told = {}, .looked = std::move(looked), .own = {}};
+  request->own.permit.size = 1;
+  request->own.permit.places[0].bucket = bucket;
+  request->call = &request->own;
+  queue_.push_back({.request = request});
   Post();
 }
 
@@ -198,11 +217,30 @@ void PermitCaller::Answer(const Item& item, core::PermitFate fate, Micros expire
   if (reason != Reason::kNone) told.reason = reason;
   if (--request.open > 0) return;
   const std::unique_ptr<Request> done(&request);
+  if (request.looked) return request.looked({}, {told.fate == core::PermitFate::kUnknown ? -1 : 0});
   PermitCall& call = *request.call;
   call.fate = told.fate;
   call.reason = told.reason;
   call.expires_in = told.fate == core::PermitFate::kRenewed ? told.expires_in : Micros{};
   request.sink->Called(call);
+}
+
+bool PermitCaller::ReadLook(const Item& item, std::string_view& answers) {
+  constexpr size_t kTurn = sizeof(Hash128);
+  Request& request = *item.request;
+  if (!request.looked || answers.size() <= sizeof(double)) return false;
+  const Micros nearest{GetDouble(answers.data())};
+  const auto count = static_cast<unsigned char>(answers[sizeof(double)]);
+  answers.remove_prefix(sizeof(double) + 1);
+  if (answers.size() < count * kTurn) return false;
+  std::vector<Hash128> turns(count);
+  for (Hash128& turn : turns) {
+    turn = TakeHash(answers.data());
+    answers.remove_prefix(kTurn);
+  }
+  const std::unique_ptr<Request> done(&request);
+  request.looked(turns, nearest);
+  return true;
 }
 
 void PermitCaller::Read(ScriptRun& run, const Reply& reply) {
@@ -217,11 +255,15 @@ void PermitCaller::Read(ScriptRun& run, const Reply& reply) {
   } else {
     bytes = {};
   }
-  const std::string answers(bytes);  // who hears of one may end the buffer
-  size_t at = 0;
+  const std::string copy(bytes);  // who hears of one may end the buffer
+  std::string_view answers = copy;
   for (const Item& item : run.items) {
-    const char letter = at < answers.size() ? answers[at++] : '\0';
+    const char letter = answers.empty() ? '\0' : answers[0];
+    answers.remove_prefix(std::min<size_t>(answers.size(), 1));
     switch (letter) {
+      case 'h':
+        if (ReadLook(item, answers)) continue;
+        break;
       case 'r':
         Answer(item, core::PermitFate::kReleased, {}, Reason::kNone);
         continue;
@@ -232,9 +274,9 @@ void PermitCaller::Read(ScriptRun& run, const Reply& reply) {
         Answer(item, core::PermitFate::kUnknown, {}, Reason::kNone);
         continue;
       case 'n':
-        if (answers.size() - at >= sizeof(double)) {
-          const Micros left{GetDouble(&answers[at])};
-          at += sizeof(double);
+        if (answers.size() >= sizeof(double)) {
+          const Micros left{GetDouble(answers.data())};
+          answers.remove_prefix(sizeof(double));
           Answer(item, core::PermitFate::kRenewed, left, Reason::kNone);
           continue;
         }
@@ -256,7 +298,7 @@ void PermitCaller::Read(ScriptRun& run, const Reply& reply) {
         break;
       default:
         Count(parts_.counters.broken);
-        at = answers.size();
+        answers = {};
         break;
     }
     Refuse(item, failed == Reason::kNone ? Reason::kEngineDown : failed);

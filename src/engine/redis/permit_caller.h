@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,6 +47,11 @@ class PermitCaller {
   void Stop();
 
   void Call(std::span<PermitCall> calls, SteadyTime deadline, PermitSink& sink) noexcept;
+  // Says that somebody still waits in the bucket. Told are those of this session who would be granted now, and the time
+  // until the nearest expiry: 0 where it could not be asked, below 0 where nobody waits there.
+  using Looked = std::function<void(std::span<const Hash128> turns, Micros nearest)>;
+  void Look(const Hash128& bucket, SteadyTime deadline, Looked looked);
+
   uint64_t session() const { return session_; }  // whose the asks are, by chance
 
  private:
@@ -56,6 +62,8 @@ class PermitCaller {
     SteadyTime deadline;
     size_t open = 0;
     PermitCall told;  // what is known of it so far
+    Looked looked;    // set: by Look; `call` is `own` then
+    PermitCall own;
   };
   struct Item {
     Request* request = nullptr;
@@ -71,6 +79,7 @@ class PermitCaller {
   void Refuse(const Item& item, Reason reason);
   void Answer(const Item& item, core::PermitFate fate, Micros expires_in, Reason reason);
   void Read(ScriptRun& run, const Reply& reply);
+  bool ReadLook(const Item& item, std::string_view& answers);
 
   const PermitCallerParts parts_;
   const uint64_t session_;

@@ -34,6 +34,7 @@ RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
       permits_({parts.executor, engine.clock(),
                 engine.scripts()[static_cast<size_t>(ScriptKind::kPermitCalls)], engine.options().prefix,
                 engine.counters()}),
+      watch_({parts.executor, parts.timer, engine.clock(), engine.hints(), permits_}),
       heart_(engine.fleet(), parts.timer, engine.clock(), engine.options().prefix,
              engine.scripts()[static_cast<size_t>(ScriptKind::kFleet)]),
       hint_line_(engine.hints(), {*parts.dialer, parts.timer, engine.clock()}, engine.options()),
@@ -62,6 +63,7 @@ void RedisSession::Close() noexcept {
   heart_.Stop();
   hint_line_.Stop();
   RefuseQueued();
+  watch_.Stop();
   permits_.Stop();
   topology_.reset();  // what is in flight is done, its fate unknown
   RefuseQueued();     // a request over several slots may have gone on to its next one
@@ -126,7 +128,25 @@ void RedisSession::Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcep
 }
 
 void RedisSession::CallPermits(std::span<PermitCall> calls, SteadyTime deadline, PermitSink& sink) noexcept {
+  for (const PermitCall& call : calls) {
+    if (call.verb == PermitVerb::kLeave) watch_.Left(call.permit.id);
+  }
   permits_.Call(calls, deadline, sink);
+}
+
+void RedisSession::LeaveQueue(const Hash128& permit, const Hash128& bucket) noexcept {
+  watch_.Leave(permit, bucket);
+}
+
+void RedisSession::NoteQueue(const Ticket& ticket) {
+  const Group& group = *ticket.group;
+  if (group.options.permit == nullptr || group.options.permit->queue_for.count <= 0) [[likely]]
+    return;
+  if (group.options.dry || group.mode != Mode::kCheck) return;
+  if (!group.result.queued) return watch_.Left(group.options.permit->id);
+  for (const core::Operation& operation : ticket.batch->operations(group)) {
+    if (operation.verdict.queued) watch_.Waits(group.options.permit->id, operation.name);
+  }
 }
 
 bool RedisSession::FindSlots(std::span<const core::Operation> operations) {
@@ -420,6 +440,7 @@ void RedisSession::AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent)
       if (ticket.undo != 0) {
         return undo_.Answered(ticket.undo, sent.dropped > 0 ? UndoFate::kDropped : UndoFate::kDone);
       }
+      NoteQueue(ticket);
       if (ticket.group->result.state == GroupState::kStale) Count(counters.stale);
       for (const core::Operation& operation : ticket.batch->operations(*ticket.group)) {
         if (operation.verdict.saturated) [[unlikely]]

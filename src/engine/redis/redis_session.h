@@ -21,6 +21,7 @@
 #include "engine/redis/hint_line.h"
 #include "engine/redis/pending_call.h"
 #include "engine/redis/permit_caller.h"
+#include "engine/redis/queue_watch.h"
 #include "engine/redis/redis_engine.h"
 #include "engine/redis/registry.h"
 #include "engine/redis/spread_group.h"
@@ -41,6 +42,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
 
   void Decide(Batch& batch, SteadyTime deadline, Sink& sink) noexcept override;
   void CallPermits(std::span<PermitCall> calls, SteadyTime deadline, PermitSink& sink) noexcept override;
+  void SetWaker(PermitWaker* waker) noexcept override { watch_.SetWaker(waker); }
   void Close() noexcept override;
   EngineTime EstimateNow() const override;
   LimitRegistry& registry() override { return *registry_; }
@@ -52,6 +54,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   static constexpr Micros kTellAgain = Seconds(60);  // the same trouble, in the log
 
   void Ask(Batch& batch, Group& group, int32_t slot, SteadyTime deadline, Sink& sink) noexcept override;
+  void LeaveQueue(const Hash128& permit, const Hash128& bucket) noexcept override;
   void AskUndo(uint64_t number, int32_t slot, SteadyTime deadline) noexcept override;
   void Enqueue(const Ticket& ticket);
   // Answers the group as kUnavailable, or the undo as not run.
@@ -77,6 +80,8 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   void AnswerAll(PendingCall& call, bool read, const Reply& reply);
   void TellOdd(const Ticket& ticket, ScriptCall::Answer answer);
   void AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent);
+  // Whether the group's asker stands in a queue now.
+  void NoteQueue(const Ticket& ticket);
   void Recycle(std::unique_ptr<PendingCall> call);
   void Beat();
   void TellTrouble();
@@ -106,6 +111,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   std::vector<std::unique_ptr<SpreadGroup>> spread_;
   UndoQueue undo_;
   PermitCaller permits_;
+  QueueWatch watch_;
   FleetBeat heart_;
   HintLine hint_line_;
   std::unique_ptr<RedisRegistry> registry_;

@@ -26,8 +26,6 @@ SpreadGroup::SpreadGroup(Asker& asker, UndoQueue& undo, std::string_view prefix,
   for (const core::Operation& operation : request_.batch.operations(request_.group)) {
     costs_.push_back(operation.cost);
   }
-  if (request_.group.options.permit != nullptr) ask_ = *request_.group.options.permit;
-  ask_.queue_for = {};
   MakeParts(slots);
 }
 
@@ -72,7 +70,6 @@ void SpreadGroup::Fill(Part& part, bool dry) {
   Group& group = part.batch.AddGroup();
   group.mode = whole.mode;
   group.options = whole.options;
-  if (whole.options.permit != nullptr) group.options.permit = &ask_;
   group.options.dry = dry || whole.options.dry;
   if (phase_ == Phase::kDebit && whole.options.partial) {  // the cost is known by now
     group.options.partial = false;
@@ -254,7 +251,35 @@ void SpreadGroup::AllAnswered() {
       }
     }
   }
+  SettleQueues(result);
   Finish(result);
+}
+
+void SpreadGroup::SettleQueues(GroupResult& result) {
+  const core::PermitAsk* const ask = request_.group.options.permit;
+  const std::span<core::Operation> operations = request_.batch.operations(request_.group);
+  if (ask == nullptr || ask->queue_for.count <= 0 || request_.group.mode != Mode::kCheck || result.replayed)
+    return;
+  if (core::GroupOutcome(operations) == Outcome::kAllowed) return;
+  bool waits = core::GroupOutcome(operations) == Outcome::kDenied;
+  for (const core::Operation& operation : operations) {
+    const bool refuses = !operation.limit->shadow && operation.verdict.outcome != Outcome::kAllowed;
+    waits &= !refuses || operation.limit->params.algorithm == core::Algorithm::kPermits;
+  }
+  for (Part& part : parts_) {
+    const GroupResult& one = part.batch.groups()[0].result;
+    if (waits && !part.failed && one.queued && !result.queued) {
+      result.queued = true;
+      result.ask_again_after = one.ask_again_after;
+      continue;
+    }
+    for (const uint32_t number : part.operations) {
+      core::Operation& operation = operations[number];
+      if (operation.limit->params.algorithm != core::Algorithm::kPermits) continue;
+      operation.verdict.queued = false;
+      asker_.LeaveQueue(ask->id, operation.name);
+    }
+  }
 }
 
 void SpreadGroup::Finish(const GroupResult& result) {

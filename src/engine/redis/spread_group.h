@@ -66,6 +66,8 @@ class SpreadGroup final : private Sink {
   void TakeBack();
   void Refused(Part& part);
   void AllAnswered();
+  // The refused request stands in a queue of one of its parts, or in none any more.
+  void SettleQueues(GroupResult& result);
   void CopyOut(Part& part);
   void Finish(const GroupResult& result);
   std::span<core::Operation> OperationsOf(Part& part) {
@@ -78,7 +80,6 @@ class SpreadGroup final : private Sink {
   const std::string_view prefix_;
   const SpreadRequest request_;
   const std::function<void(SpreadGroup&)> finished_;
-  core::PermitAsk ask_;  // of the parts: nobody stands in a queue whose turn is no turn in another slot
 
   Phase phase_ = Phase::kAll;
   std::vector<Part> parts_;     // in the order of debit

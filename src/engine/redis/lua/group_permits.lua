@@ -1,36 +1,19 @@
 local rule = {whole = true}  -- never taken in part
 local nobody = {id = string.rep('\0', 16), session = string.rep('\0', 8), lease = 0, queue_for = 0, holder = ''}
 
--- Whether the session has asked within the last three seconds for somebody who waits here.
-local function lives(b, session)
-  local score = call('ZSCORE', b.key, 'l' .. session)
-  return score and now + 1 + score < 3000000
-end
-
--- Where the asker stands in the queue. The dead who stand at its head leave it.
+-- Where the asker stands in the queue.
 local function look_at_queue(o, b)
   o.waits, o.overtakes, o.place = false, false, false
   if b[W] == 0 then return end
-  local ask, gone = o.ask or nobody, 0
-  o.place = ask.id .. ask.session .. pack('<I4', math.max(o.cost, 0))
-  if o.ask and call('ZSCORE', b.key, o.place) then o.waits = true end
-  while true do
-    local line = call('ZRANGEBYSCORE', b.key, far + 1, '+inf', 'LIMIT', gone, 16)
-    for i = 1, #line do
-      local member = line[i]
-      if member == o.place or lives(b, sub(member, 17, 24)) then
-        o.overtakes = member ~= o.place
-        return
-      end
-      gone = gone + 1
-      b[W] = math.max(0, b[W] - 1)
-      b.drop[#b.drop + 1] = member
-    end
-    if #line < 16 then
-      b[W] = 0
-      return
-    end
+  local ask = o.ask or nobody
+  o.place = ask.id .. ask.session
+  if o.ask then b.live[ask.session] = true end
+  if o.ask and call('ZSCORE', b.key, o.place) then
+    o.waits = lives(b, o.place) ~= nil
+    if not o.waits then leave(b, o.place) end
   end
+  local first = first_in_line(b)
+  o.overtakes = first ~= nil and first ~= o.place
 end
 
 function rule.look(o)
@@ -74,6 +57,7 @@ function rule.give_back() end
 
 -- Who stands in a queue keeps his place in it, and nobody stands in two.
 function rule.queue(o, here, dry)
+  if here and not o.waits and o.bucket[W] >= most_waiters then return end
   if here then
     o.enqueue, o.write = true, true
   elseif o.waits and not dry then
@@ -128,14 +112,20 @@ local function add_name(b, ask)
   end
 end
 
+-- His word that he is there, for as long as he says; and a place at the tail where he has none.
 local function stand_in_line(o, b, ask)
   b.add[#b.add + 1] = -1 - now
   b.add[#b.add + 1] = 'l' .. ask.session
+  b.waits_until = math.min(now + ask.queue_for, far - 1)
+  b.add[#b.add + 1] = -1 - b.waits_until
+  b.add[#b.add + 1] = 'u' .. ask.id
+  b.add[#b.add + 1] = -1 - o.asked
+  b.add[#b.add + 1] = 'g' .. ask.id
   if o.waits then return end
   local last = call('ZREVRANGEBYSCORE', b.key, '+inf', far + 1, 'WITHSCORES', 'LIMIT', 0, 1)
   b[W] = b[W] + 1
   b.add[#b.add + 1] = tonumber(last[2] or far) + 1
-  b.add[#b.add + 1] = ask.id .. ask.session .. pack('<I4', o.asked)
+  b.add[#b.add + 1] = ask.id .. ask.session
 end
 
 function rule.keep(o)
@@ -153,8 +143,7 @@ function rule.keep(o)
     if ask.holder ~= '' then add_name(b, ask) end
   end
   if o.leave then
-    b[W], b.freed = math.max(0, b[W] - 1), true
-    b.drop[#b.drop + 1] = o.place
+    leave(b, o.place)
   end
   if o.enqueue then stand_in_line(o, b, ask) end
   return keep_bucket(b)
@@ -167,33 +156,39 @@ function rule.summary(o, p, limit, cost)
   if excess > 0 and cost <= limit.capacity then mark = permits_freed_at(b, excess) end
   if o.waits then flags = 1 end
   if o.overtakes then flags = flags + 2 end
+  if not o.waits and b[W] >= most_waiters then flags = flags + 4 end
   return pack('<HdddddddB', limit.head, math.min(p.version, limit.version), p.a, p.b, latest_of(b), b[U], b[F], mark, flags)
 end
 
--- The numbers stay, so that no fence comes twice. Who waits may ask again: the first are told, and each who is granted
--- wakes the next.
+-- The numbers stay, so that no fence comes twice, and the queue, whose first are told.
 function rule.reset(o)
   local b = o.bucket
-  if b[W] > 0 then
-    b[U] = 0
-    wake(b)
-  end
-  for _, range in ipairs({{-lost, -far - 2}, {0, '+inf'}}) do
+  for _, range in ipairs({{-lost, -far - 2}, {0, far}}) do
     local reply = pcall('ZREMRANGEBYSCORE', b.key, range[1], range[2])
     if type(reply) == 'table' then return 'E', reply end
     wrote = true
   end
-  b[U], b[E], b[W], b.drop, b.add = 0, far, 0, {}, {}
+  b[U], b[E], b.drop, b.add, b.gone, b.freed = 0, far, {}, {}, {}, true
   return keep_bucket(b)
 end
 
--- Who holds, in order of expiry, at most a thousand: the piece of a peek, then weight held, how many wait, whether there
--- are more, count, and of each number, weight, fence, expiry, name. With a lease below 0 nobody is listed, and the sum
--- that is kept is set right by the set (a holder was deleted by hand).
+-- Who holds, in order of expiry, at most a thousand: the piece of a peek, then weight held by the sum that is kept and by
+-- the holders, how many wait, whether there are more, count, and of each number, weight, fence, expiry, name. Or, where a
+-- lease below 0 is asked for, nobody, but the sum is set right (a holder was deleted by hand).
 function rule.holders(o)
   local b, only, names, out = o.bucket, (o.ask or nobody).holder, {}, {'', ''}
+  if not b.present then return 'H\0' .. pack('<dddBH', 0, 0, 0, 0, 0) end
   local sums_only = (o.ask or nobody).lease < 0
-  if not b.present then return 'H\0' .. pack('<ddBH', 0, 0, 0, 0) end
+  while b[E] <= now do count_some_out(b) end
+  local answer, problem = keep_bucket(b)
+  if answer then return answer, problem end
+  local waiting = b[W]
+  if waiting > 0 and waiting <= 1000 then
+    waiting = 0
+    for _, place in ipairs(call('ZRANGEBYSCORE', b.key, far + 1, '+inf')) do
+      if lives(b, place) then waiting = waiting + 1 end
+    end
+  end
   for _, name in ipairs(call('ZRANGEBYSCORE', b.key, 0, 0)) do names[sub(name, 2, 17)] = sub(name, 18) end
   local used, count, more, from = 0, 0, 0, 0
   repeat
@@ -212,13 +207,13 @@ function rule.holders(o)
     end
     from = from + 1000
   until #list < 2000
-  while sums_only and b[E] <= now do count_some_out(b) end
   out[1] = 'H' .. rule.summary(o, o.stored, o.limit, 0)
-  out[2] = pack('<ddBH', used, b[W], more, count)
-  if sums_only then
-    if b[U] ~= used then b[U], b.freed = used, true end
-    local refused, problem = keep_bucket(b)
-    if refused then return refused, problem end
+  out[2] = pack('<dddBH', b[U], used, waiting, more, count)
+  if sums_only and b[U] ~= used then
+    b.freed = used < b[U]
+    b[U] = used
+    answer, problem = keep_bucket(b)
+    if answer then return answer, problem end
   end
   return table.concat(out)
 end

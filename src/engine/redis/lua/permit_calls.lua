@@ -1,5 +1,5 @@
 -- What is asked about permits by their numbers alone. ARGV: 1 not_after, 2 nothing, 3 the calls: key, verb (0 release,
--- 1 renew, 2 leave the queue), number (16), weight (4), fence d, lease d. A place in the queue names its session where a
+-- 1 renew, 2 leave the queue, 3 somebody still waits there), number (16), weight (4), fence d, lease d. A place in the queue names its session where a
 -- holder has his fence.
 local out, n = {pack('<d', now)}, 1
 local changed, pending = {}, {}  -- pending: by bucket, the answers that hold only once it is stored
@@ -54,14 +54,28 @@ verbs[1] = function(b, member, lease)
   return 'n' .. pack('<d', expiry - now)
 end
 verbs[2] = function(b, member)
-  local place = sub(member, 1, 16) .. sub(member, 21, 28) .. sub(member, 17, 20)
+  local place = sub(member, 1, 16) .. sub(member, 21, 28)
   local score = score_of(b, place)
   if not score or score <= far then return 'u' end
   b.now_at[place] = false
-  b[W] = math.max(0, b[W] - 1)
-  b.freed = true
-  b.drop[#b.drop + 1] = place
-  return 'r'
+  b.live[sub(member, 21, 28)] = true
+  local waited = lives(b, place)
+  leave(b, place)
+  return waited and 'r' or 'u'
+end
+
+-- The session lives; told are the nearest expiry and those of its own who would be granted.
+verbs[3] = function(b, member)
+  if b[W] == 0 then return 'u' end
+  local session, own = sub(member, 21, 28), {}
+  b.add[#b.add + 1] = -1 - now
+  b.add[#b.add + 1] = 'l' .. session
+  b.live[session] = true
+  first_in_line(b)
+  for _, place in ipairs(who_fits(b)) do
+    if sub(place, 17, 24) == session then own[#own + 1] = sub(place, 1, 16) end
+  end
+  return 'h' .. pack('<dB', math.max(1, b[E] - now), #own) .. table.concat(own)
 end
 
 for at = 1, #groups, 39 do

@@ -3,6 +3,7 @@
 -- and written once a group (`group`) or a call.
 local sub = string.sub
 local far, lost = 4503599627370496, 9007199254740992  -- 2^52, 2^53
+local most_waiters = 65536
 local letters = {'V', 'L', 'N', 'U', 'F', 'M', 'E', 'T', 'W'}
 -- Version, lease, capacity; weight of who was not counted out, last fence; at least the latest expiry, at most the nearest;
 -- when the key expires; how many wait.
@@ -14,7 +15,7 @@ local function weight_of(member) return (read('<I4', member, 17)) end
 local function none(number)
   local numbers = {0, 0, 0, 0, 0, 0, far, 0, 0}
   numbers.number, numbers.key, numbers.present, numbers.was = number, KEYS[number], false, {}
-  numbers.drop, numbers.add, numbers.due = {}, {}, 0
+  numbers.drop, numbers.add, numbers.due, numbers.live, numbers.gone = {}, {}, 0, {}, {}
   return numbers
 end
 
@@ -55,14 +56,66 @@ local function change_members(command, key, list)
   end
 end
 
+-- The weight for which somebody still waits in this place (number, session), or nothing: his own time is over, or his
+-- session has not given a word within the last three seconds.
+local function lives(b, place)
+  local session = sub(place, 17, 24)
+  local live = b.live[session]
+  if live == nil then
+    local score = call('ZSCORE', b.key, 'l' .. session)
+    live = score and now + 1 + score < 3000000
+    b.live[session] = live
+  end
+  if not live then return nil end
+  local id = sub(place, 1, 16)
+  local said = call('ZMSCORE', b.key, 'u' .. id, 'g' .. id)
+  if said[1] and said[2] and -1 - said[1] > now then return -1 - said[2] end
+end
+
+-- Takes a place out of the queue.
+local function leave(b, place)
+  if b.gone[place] then return end
+  b.gone[place] = true
+  b[W], b.freed = math.max(0, b[W] - 1), true
+  b.drop[#b.drop + 1] = place
+  b.drop[#b.drop + 1] = 'u' .. sub(place, 1, 16)
+  b.drop[#b.drop + 1] = 'g' .. sub(place, 1, 16)
+end
+
+-- Those who wait and fit at once, the first first: at most 16, found among the first 128.
+local function who_fits(b)
+  local room, fit = b[N] - b[U], {}
+  local line = call('ZRANGEBYSCORE', b.key, far + 1, '+inf', 'LIMIT', 0, 128)
+  for i = 1, #line do
+    local weight = lives(b, line[i])
+    if weight then
+      room = room - weight
+      if room < 0 or #fit == 16 then break end
+      fit[#fit + 1] = line[i]
+    end
+  end
+  return fit
+end
+
+-- The dead who stand at the head of the queue leave it. Whoever is the first then.
+local function first_in_line(b)
+  local gone = 0
+  while b[W] > 0 do
+    local line = call('ZRANGEBYSCORE', b.key, far + 1, '+inf', 'LIMIT', gone, 128)
+    for i = 1, #line do
+      if lives(b, line[i]) then return line[i] end
+      gone = gone + 1
+      leave(b, line[i])
+    end
+    if #line < 128 then b[W] = 0 end
+  end
+end
+
 -- Tells the first who wait, as far as they fit, that they may ask again.
 local function wake(b)
   b.freed = false
-  local room, ids = b[N] - b[U], {}
-  local first = call('ZRANGEBYSCORE', b.key, far + 1, '+inf', 'LIMIT', 0, 16)
+  local first, ids = who_fits(b), {}
   for i = 1, #first do
-    room = room - weight_of(sub(first[i], 9))
-    if room < 0 then break end
     ids[i] = string.gsub(sub(first[i], 1, 16), '.', function(c) return string.format('%02x', string.byte(c)) end)
   end
   local prefix = string.match(b.key, '^(.*){%w+}p:%x+$')
@@ -73,11 +126,12 @@ end
 -- Nil, or an answer and perhaps an error, as store().
 local function keep_bucket(b)
   local key, was, drop, add = b.key, b.was, b.drop, b.add
-  local needed = b[M] + b[L]
+  -- Until who expired last is forgotten, whoever waits is gone, and the clock has come after all fences.
+  local needed = math.max(b[M] + b[L], b[F] + 1, b.waits_until or 0)
   if b[V] ~= was[V] or b[N] ~= was[N] then needed = math.max(needed, now + 2000000) end
   if not b.present and #add == 0 then return nil end
   local expires = needed > b[T]
-  if expires then b[T] = math.max(b[M] + 2 * b[L], now + 2000000) end
+  if expires then b[T] = math.max(b[M] + 2 * b[L], now + 2000000, needed) end
   for i = 1, 9 do
     if b[i] ~= was[i] then
       add[#add + 1] = -1 - b[i]
@@ -91,13 +145,13 @@ local function keep_bucket(b)
   local problem = change_members('ZREM', key, drop) or change_members('ZADD', key, add)
   if problem then
     buckets[b.number] = nil  -- to be read anew, by who asks next
-    b.drop, b.add, b.lost = {}, {}, true
+    b.drop, b.add, b.gone, b.lost = {}, {}, {}, true
     if wrote or string.find(problem.err, 'OOM', 1, true) then return 'F' end
     return 'E', problem
   end
   if expires then call('PEXPIRE', key, ceil((b[T] - now) / 1000)) end
   for i = 1, 9 do was[i] = b[i] end
-  b.present, b.drop, b.add, b.due, b.marks = true, {}, {}, 0, nil
+  b.present, b.drop, b.add, b.due, b.marks, b.gone = true, {}, {}, 0, nil, {}
   if b.forget then
     b.forget = false
     call('ZREMRANGEBYSCORE', key, -lost, now - b[L] - lost)
@@ -142,9 +196,10 @@ local function permits_fit(b, capacity, cost)
   return b[U] <= capacity - cost
 end
 
--- The latest expiry itself. What is added must have been stored.
+-- The latest expiry itself, as far as it matters. What is added must have been stored.
 local function latest_of(b)
-  if b[U] == 0 or b.exact then return b[M] end
+  if b[U] == 0 then return math.min(b[M], now) end
+  if b.exact then return b[M] end
   local last = call('ZREVRANGEBYSCORE', b.key, far, 1, 'WITHSCORES', 'LIMIT', 0, 1)
   b[M] = tonumber(last[2] or 0)
   b.exact = true
@@ -171,9 +226,10 @@ local function permits_freed_at(b, excess)
   return at
 end
 
--- What a node is told of the bucket as it was found. flags: the asker waits 1, others wait before him 2.
-local function permits_piece(b, limit_head, mark, flags)
-  return pack('<HdddddddB', limit_head, b[V], b[L], b[N], b[M], b[U], b[F], mark, flags)
+-- What a node is told of the bucket as it was found. flags: the asker waits 1, others wait before him 2,
+-- as many wait as may 4.
+local function permits_piece(b, limit_head, latest, mark, flags)
+  return pack('<HdddddddB', limit_head, b[V], b[L], b[N], latest, b[U], b[F], mark, flags)
 end
 
 -- Puts a holder in: number (16 bytes), weight, expiry, fence; and what is the last fence then.

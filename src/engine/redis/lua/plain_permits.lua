@@ -50,8 +50,9 @@ for i = 1, count do
       if b.lost then
         answer = 'F'
       else
-        if expiry < b[M] then latest_of(b) end
-        piece, answer = permits_piece(b, head, 0, 0), 'A'
+        local latest = b[M]
+        if expiry < latest then latest = latest_of(b) end
+        piece, answer = permits_piece(b, head, latest, 0, 0), 'A'
         if not found then piece = '\0' end
         put_holder(b, id, cost, expiry, fence, fence)
         b.exact = false
@@ -65,8 +66,7 @@ for i = 1, count do
       if b.present and not b.lost then
         local mark = 0
         if cost <= capacity then mark = permits_freed_at(b, b[U] - (capacity - cost)) end
-        latest_of(b)
-        piece, answer = permits_piece(b, head, mark, 0), 'R'
+        piece, answer = permits_piece(b, head, latest_of(b), mark, 0), 'R'
       end
     end
   end

@@ -1,0 +1,143 @@
+#include "engine/redis/queue_watch.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+namespace penstock::engine::redis {
+namespace {
+
+constexpr size_t kDigits = 32;  // of an id
+
+bool ParseHalf(std::string_view digits, uint64_t& half) {
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), half, 16);
+  return error == std::errc() && end == digits.data() + digits.size();
+}
+
+}  // namespace
+
+QueueWatch::QueueWatch(const QueueWatchParts& parts)
+    : parts_(parts),
+      self_(std::make_shared<QueueWatch*>(this)),
+      alarm_(parts.timer, [this] { LookAround(); }) {}
+
+void QueueWatch::Stop() {
+  *self_ = nullptr;
+  alarm_.Cancel();
+  listening_.reset();
+  waiting_.clear();
+  buckets_.clear();
+}
+
+void QueueWatch::Waits(const Hash128& id, const Hash128& bucket) {
+  if (*self_ == nullptr) return;
+  const SteadyTime now = parts_.clock.Steady();
+  const auto found = waiting_.find(id);
+  if (found != waiting_.end() && found->second.bucket == bucket) {
+    found->second.asked = now;
+    return;
+  }
+  Left(id);
+  waiting_[id] = {bucket, now};
+  Bucket& there = buckets_[bucket];
+  if (there.waiting++ == 0) there.due = now + kLook;
+  if (listening_ == nullptr) {
+    listening_ = parts_.hints.Listen(HintKind::kPermits, parts_.executor,
+                                     [this](std::string_view what) { Heard(what); });
+  }
+  Arm();
+}
+
+void QueueWatch::Left(const Hash128& id) {
+  const auto found = waiting_.find(id);
+  if (found == waiting_.end()) return;
+  const auto there = buckets_.find(found->second.bucket);
+  if (--there->second.waiting == 0) buckets_.erase(there);
+  waiting_.erase(found);
+}
+
+void QueueWatch::Leave(const Hash128& id, const Hash128& bucket) {
+  Left(id);
+  auto* const call = new PermitCall{.verb = PermitVerb::kLeave, .permit = {.id = id, .size = 1}};
+  call->permit.places[0].bucket = bucket;
+  parts_.caller.Call({call, 1}, parts_.clock.Steady() + kTimeout, unheard_);
+}
+
+void QueueWatch::Wake(const Hash128& id) {
+  if (waker_ != nullptr && waiting_.contains(id)) waker_->Woken(id);
+}
+
+// The store has lost the queue: its places go to those who ask first.
+void QueueWatch::WakeAll(const Hash128& bucket) {
+  std::vector<Hash128> ids;
+  for (const auto& [id, place] : waiting_) {
+    if (place.bucket == bucket) ids.push_back(id);
+  }
+  for (const Hash128& id : ids) Wake(id);
+}
+
+void QueueWatch::Heard(std::string_view what) {
+  if (what.empty()) {  // some may have been missed
+    for (auto& [bucket, there] : buckets_) there.due = {};
+    return Arm();
+  }
+  std::vector<Hash128> ids;
+  for (; what.size() >= kDigits; what.remove_prefix(std::min(what.size(), kDigits + 1))) {
+    Hash128 id;
+    if (ParseHalf(what.substr(0, kDigits / 2), id.high) &&
+        ParseHalf(what.substr(kDigits / 2, kDigits / 2), id.low)) {
+      ids.push_back(id);
+    }
+  }
+  for (const Hash128& id : ids) Wake(id);
+}
+
+void QueueWatch::Arm() {
+  SteadyTime first{INT64_MAX};
+  for (const auto& [bucket, there] : buckets_) {
+    if (!there.looking) first = std::min(first, there.due);
+  }
+  if (first.us == INT64_MAX) return alarm_.Cancel();
+  alarm_.SetAt(first);
+}
+
+void QueueWatch::LookAround() {
+  const SteadyTime now = parts_.clock.Steady();
+  std::erase_if(waiting_, [&](const auto& entry) {
+    if (now - entry.second.asked < kForgotten) return false;
+    const auto there = buckets_.find(entry.second.bucket);
+    if (--there->second.waiting == 0) buckets_.erase(there);
+    return true;
+  });
+  if (waiting_.empty()) listening_.reset();
+  for (auto& [bucket, there] : buckets_) {
+    if (there.looking || there.due > now) continue;
+    there.looking = true;
+    parts_.caller.Look(bucket, now + kTimeout,
+                       [self = self_, name = bucket](std::span<const Hash128> turns, Micros nearest) {
+                         if (*self != nullptr) (*self)->Looked(name, turns, nearest);
+                       });
+  }
+  Arm();
+}
+
+void QueueWatch::Looked(const Hash128& bucket, std::span<const Hash128> turns, Micros nearest) {
+  const auto there = buckets_.find(bucket);
+  if (there != buckets_.end()) {
+    there->second.looking = false;
+    const Micros pause = nearest.count <= 0 ? kLook : std::clamp(nearest, kSoon, kLook);
+    there->second.due = parts_.clock.Steady() + pause;
+  }
+  Arm();
+  if (nearest.count < 0) return WakeAll(bucket);
+  for (const Hash128& turn : turns) {
+    const auto found = waiting_.find(turn);
+    if (found == waiting_.end() || !(found->second.bucket == bucket)) {
+      Leave(turn, bucket);  // nobody asks for it here any more
+    } else {
+      Wake(turn);
+    }
+  }
+}
+
+}  // namespace penstock::engine::redis
