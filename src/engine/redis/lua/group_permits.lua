@@ -196,7 +196,7 @@ function rule.holders(o)
     for i = 1, #list, 2 do
       local member, name = list[i], names[sub(list[i], 1, 16)] or ''
       used = used + weight_of(member)
-      if not sums_only and (only == '' or only == name) then
+      if #member == 28 and not sums_only and (only == '' or only == name) then
         if count == 1000 then
           more = 1
         else

@@ -10,7 +10,11 @@ local letters = {'V', 'L', 'N', 'U', 'F', 'M', 'E', 'T', 'W'}
 local V, L, N, U, F, M, E, T, W = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local buckets = {}
 
-local function weight_of(member) return (read('<I4', member, 17)) end
+-- Of a holder; what is no holder of ours weighs nothing.
+local function weight_of(member)
+  if #member ~= 28 then return 0 end
+  return (read('<I4', member, 17))
+end
 
 local function none(number)
   local numbers = {0, 0, 0, 0, 0, 0, far, 0, 0}
