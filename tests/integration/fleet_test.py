@@ -15,9 +15,11 @@ import redis_fleet
 
 SCRIPT = harness.ROOT / "tools" / "fleet.py"
 MARK = "<!-- test: fleet -->\n```console\n$ ./dev fleet --check\n"
-# What differs from run to run: ports, and the time until a bucket is unused.
+# What differs from run to run: ports, the time until a bucket is unused, who of the fleet's members has what is over when ten
+# are shared by three, and what the worker has done.
 PORT = re.compile(r"(127\.0\.0\.1):(\d+)")
-MOVING = re.compile(r'("reset_after_ms":)\d+')
+MOVING = re.compile(r'("reset_after_ms":|\b(?:done|busy|unasked)=)\d+')
+SHARE = re.compile(r'"limit":\d+,"remaining":\d+')
 
 # The example in Go, where there is Go.
 PICTURES = ("pictures",) if shutil.which("go") else ()
@@ -99,6 +101,8 @@ class Apart(Case):
         self.program = self.write("penstock", APART.format(program=harness.program("penstock"), policy=policy,
                                                            kept='"$6" "$7" "$8" "$9"'))
         self.program.chmod(0o755)
+        # Beside penstock, as in a build.
+        (self.folder / "semaphore_worker").symlink_to(harness.program("semaphore_worker"))
 
     def test_the_check_finds_out(self):
         running = self.start("--check", program=self.program)
@@ -110,7 +114,7 @@ class Apart(Case):
     def test_interrupted_it_stops_all(self):
         running = self.start("--nodes", "3", program=self.program)
         running.until_shown()
-        names = ("redis", "node-1", "node-2", "node-3", "service", *PICTURES)
+        names = ("redis", "node-1", "node-2", "node-3", "service", "worker", *PICTURES)
         self.assertEqual(len(self.started()), len(names), self.started())
         for name in names:
             self.assertIn(f"/fleet/{name}.log", running.text())
@@ -157,7 +161,7 @@ class Apart(Case):
         second = self.start(program=self.program)
         self.assertEqual(second.wait(), 1)
         self.assertIn("runs in", second.text())
-        self.assertEqual(len(self.started()), 4 + len(PICTURES), "the first goes on")
+        self.assertEqual(len(self.started()), 5 + len(PICTURES), "the first goes on")
 
     def test_two_fleets_side_by_side(self):
         first = self.start(program=self.program)
@@ -195,7 +199,8 @@ class Together(Case):
         text = PORT.sub(lambda found: f"{found[1]}:<{ports.setdefault(found[2], len(ports) + 1)}>", text)
         text = re.sub(r"kill -(STOP|CONT) \d+", r"kill -\1 <redis>", text)
         text = text.replace(str(self.place), "build/fleet")
-        return [" ".join(line.split()) for line in MOVING.sub(r"\1<moving>", text).splitlines()]
+        lines = [" ".join(line.split()) for line in MOVING.sub(r"\1<moving>", text).splitlines()]
+        return [SHARE.sub("<share>", line) if '"degraded":true' in line else line for line in lines]
 
 
 if __name__ == "__main__":
