@@ -123,6 +123,7 @@ class FakeSession final : public engine::EngineSession {
   std::vector<size_t> batches;        // groups of every Decide
   std::vector<engine::Group> seen;    // every group, as it was handed over
   bool calls_later = false;           // keep calls about permits until AnswerCalls
+  bool degraded = false;              // answers say that somebody stood in
   bool away = false;                  // calls about permits are unavailable
   Micros ask_again_after = Seconds(2);
   Micros replay_after{};  // not 0: the next group is told as a replay of what is decided now, so much later
@@ -293,7 +294,7 @@ class FakeSession final : public engine::EngineSession {
       operation.bucket.params = &found->second.params;
       operation.bucket.state = found->second.state;
     }
-    group.result = {.state = engine::GroupState::kDecided, .now = now};
+    group.result = {.state = engine::GroupState::kDecided, .degraded = degraded, .now = now};
     if (group.mode == engine::Mode::kHolders) return List(operations.front(), *group.listing);
     switch (core::DecideGroup(operations, group.options, now)) {
       case core::GroupStatus::kDecided:

@@ -176,6 +176,9 @@ TEST(Fingerprint, DiffersWhereTheChargeWould) {
   other.options.weight = 2;
   differs(other);
   other = request;
+  other.options.lease = milliseconds(5'000);  // of a permit: it would be another one
+  differs(other);
+  other = request;
   other.domain = "apj";
   differs(other);
   const std::vector<Attribute> user43 = {{"user", "43"}};

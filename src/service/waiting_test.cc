@@ -232,6 +232,42 @@ TEST_F(WaitingTest, C65MorePermitsServeThoseWhoWaitInTheirOrder) {
   EXPECT_FALSE(answers_.has(waiters[3]));
 }
 
+TEST_F(WaitingTest, AStaleAnswerWhileHeWaitsIsRepeatedUnderTheNewerPolicy) {
+  Publish({MakePermits("in-flight", {"user"}, 1)});
+  Check(Patient());
+  const uint64_t stays = Check(Patient());
+  const uint64_t goes = Check(Patient());
+  const engine::GroupResult stale = {.state = engine::GroupState::kStale, .now = session_.now};
+  session_.script = {stale, stale};
+  Fire(Seconds(2));
+  EXPECT_FALSE(answers_.has(stays));
+  decider().Cancel(answers_, goes);
+  Publish({MakePermits("in-flight", {"user"}, 3)});
+  executor_.RunAll();
+  EXPECT_TRUE(answers_[stays].permit.has_value());
+  EXPECT_FALSE(answers_.has(goes));
+  EXPECT_EQ(session_.in_use(), 2) << "what was granted to him who had gone is given back";
+  EXPECT_EQ(session_.queued(), 0u);
+  EXPECT_EQ(timer_.size(), 0u);
+}
+
+TEST_F(WaitingTest, WhoeverIsQueuedByAStandInLeavesTheEnginesQueueAndBack) {
+  Publish({MakePermits("in-flight", {"user"}, 1)});
+  const uint64_t holder = Check(Patient());
+  const uint64_t waiter = Check(Patient());
+  session_.degraded = true;  // the node decides by itself, and queues him there
+  Fire(Seconds(2));
+  EXPECT_FALSE(answers_.has(waiter));
+  ASSERT_FALSE(session_.calls.empty());
+  EXPECT_EQ(session_.calls.back().verb, engine::PermitVerb::kLeave) << "the engine's queue";
+  EXPECT_FALSE(session_.calls.back().permit.local);
+  session_.degraded = false;
+  Fire(Seconds(2));
+  EXPECT_EQ(session_.calls.back().verb, engine::PermitVerb::kLeave);
+  EXPECT_TRUE(session_.calls.back().permit.local) << "the stand-in's";
+  Release(holder);
+}
+
 TEST_F(WaitingTest, ALimitThatHasGoneLetsThroughAndItsQueueIsLeft) {
   Publish({MakePermits("in-flight", {"user"}, 1)});
   Check(Patient());
