@@ -21,6 +21,7 @@ MemoryEngine::MemoryEngine(const MemoryOptions& options, const Clock& clock)
     : options_(options),
       clock_(clock),
       hash_key_(options.hash_seed ? HashKey(*options.hash_seed) : HashKey::Random()),
+      started_at_(Now()),
       params_(std::make_shared<ParamTable>(std::min(options.max_params, ParamTable::kMaxEntries))),
       table_(std::make_unique<BucketTable>(ShardsOf(options), options.max_keys, params_)),
       ids_(std::make_unique<RequestIds>(options.max_request_verdicts)),

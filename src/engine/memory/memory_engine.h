@@ -83,7 +83,8 @@ class MemoryEngine final : public Engine {
 
   const MemoryOptions options_;
   const Clock& clock_;
-  HashKey hash_key_;  // constant from the first session on
+  HashKey hash_key_;             // constant from the first session on
+  const EngineTime started_at_;  // what was granted before may be known here (a snapshot), or not
   const std::shared_ptr<ParamTable> params_;
   const std::unique_ptr<BucketTable> table_;
   const std::unique_ptr<RequestIds> ids_;

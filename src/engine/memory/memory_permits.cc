@@ -45,6 +45,11 @@ void MemorySession::Close() noexcept NO_THREAD_SAFETY_ANALYSIS {
   SendWakeUps();
 }
 
+void MemorySession::HoldBack(core::Operation& operation) const {
+  const core::Limit& limit = *operation.limit;
+  if (limit.strict) operation.granted_from = engine_.started_at_ + limit.params.period;
+}
+
 void MemorySession::BoundQueue(core::Operation& operation) {
   Shard& shard = table_.ShardFor(operation);
   const Slot* const slot = shard.slots.Find(operation.name);
@@ -66,19 +71,23 @@ void MemorySession::TellPermit(const Work& work, const core::Operation& operatio
   if (operation.charge.cost > 0 && work.group.options.permit != nullptr) {
     result.permit_id = work.group.options.permit->id;
   }
-  // A bucket that was absent has no queue.
-  if (!operation.bucket.present) return;
+  // A bucket that was absent has a queue only if a strict limit holds all back.
+  if (!operation.bucket.present && !operation.verdict.queued) return;
   Shard& shard = table_.ShardFor(operation);
   const Slot* const slot = shard.slots.Find(operation.name);
   HolderRecord* const record = slot == nullptr ? nullptr : table_.PermitsIn(shard, *slot);
   if (record == nullptr || record->waiting() == 0) return;
+  const bool held_back = operation.limit->strict && work.now < operation.granted_from;
   if (operation.verdict.queued) {
     result.queued = true;
     const bool head = record->IsHead(work.group.options.permit->id);
     result.ask_again_after =
-        head || !post_->reaches() ? HeadAsksAgainAfter(*record, work.now) : kOthersAskAgainAfter;
+        held_back ? std::clamp(operation.granted_from - work.now, kAskAgainAtLeast, kHeadAsksAgainAfter)
+        : head || !post_->reaches() ? HeadAsksAgainAfter(*record, work.now)
+                                    : kOthersAskAgainAfter;
   }
-  WakeHead(shard, *slot, *record);
+  // Until then room is of no use to whoever is woken: he would ask in vain, and be woken by that.
+  if (!held_back) WakeHead(shard, *slot, *record);
 }
 
 void MemorySession::WakeHead(Shard&, const Slot& slot, HolderRecord& record) {

@@ -197,6 +197,64 @@ TEST_F(MemoryPermitsTest, AQueueHasABoundBeyondWhichOneIsRefusedWithoutAPlace) {
   EXPECT_EQ(loop_->Holders(*limit).waiting, 1);
 }
 
+// What a snapshot has is older than the last grants: a start counts, with it and without.
+TEST_F(MemoryPermitsTest, AStrictLimitGrantsNothingForALeaseAfterTheStart) {
+  auto limit = Semaphore(2);
+  limit->strict = true;
+  EXPECT_EQ(loop_->Ask(*limit, 1).retry_after, kLease);
+  clock_.Advance(kLease);
+  ASSERT_EQ(loop_->Acquire(*limit, 1), Outcome::kAllowed);
+  const PermitId held = loop_->permit;
+  EXPECT_TRUE(engine_->SaveSnapshot(path_));
+  ASSERT_EQ(loop_->Acquire(*limit, 2), Outcome::kAllowed) << "after the last snapshot";
+  clock_.Advance(Seconds(3));
+  loop_.reset();
+  engine_.emplace(MemoryOptions{.shards = 4}, clock_);
+  ASSERT_TRUE(engine_->LoadSnapshot(path_));
+  loop_.emplace(*engine_);
+  limit = Semaphore(2);
+  limit->strict = true;
+  EXPECT_EQ(loop_->Ask(*limit, 3).retry_after, kLease);
+  EXPECT_EQ(loop_->Call(PermitVerb::kRenew, held), PermitFate::kRenewed) << "that goes on";
+  clock_.Advance(kLease - Millis(5));
+  EXPECT_EQ(loop_->Ask(*limit, 3).retry_after, Millis(5));
+  clock_.Advance(Millis(5));
+  EXPECT_EQ(loop_->Acquire(*limit, 3), Outcome::kAllowed);
+  limit->strict = false;
+  EXPECT_EQ(loop_->Acquire(*limit, 4), Outcome::kAllowed);
+}
+
+TEST_F(MemoryPermitsTest, WhoWaitsForAStrictLimitAfterTheStartStandsInItsQueueAndIsNotWokenInVain) {
+  const auto limit = Semaphore(2);
+  limit->strict = true;
+  for (uint64_t id = 1; id <= 2; ++id) {
+    EXPECT_TRUE(loop_->Ask(*limit, id, kLease * 2).queued);
+    EXPECT_TRUE(loop_->result.queued);
+    EXPECT_EQ(loop_->result.ask_again_after, Seconds(1));
+  }
+  EXPECT_EQ(loop_->tasks.Run(), 0u);
+  EXPECT_EQ(loop_->Holders(*limit).waiting, 2);
+  clock_.Advance(kLease - Millis(3));
+  EXPECT_TRUE(loop_->Ask(*limit, 1, Seconds(60)).queued);
+  EXPECT_EQ(loop_->result.ask_again_after, Millis(3));
+  clock_.Advance(Millis(3));
+  EXPECT_TRUE(loop_->Ask(*limit, 2, Seconds(60)).queued) << "behind the first";
+  EXPECT_EQ(loop_->Acquire(*limit, 1), Outcome::kAllowed);
+  EXPECT_EQ(loop_->Acquire(*limit, 2), Outcome::kAllowed);
+}
+
+TEST_F(MemoryPermitsTest, ALimitThatAsksForReplicasIsNotBound) {
+  auto limit = std::make_unique<core::Limit>();
+  limit->domain = "d";
+  limit->name = "n";
+  limit->params = *core::CompileRate(Rate(core::Algorithm::kPermits, 1, kLease));
+  limit->replicas = 1;
+  core::Limit* limits[] = {limit.get()};
+  const Result<void> bound = loop_->session->Bind(limits);
+  ASSERT_FALSE(bound);
+  EXPECT_EQ(bound.error().message, "d/n: replicas: the memory engine has none");
+}
+
 TEST_F(MemoryPermitsTest, AWakeUpIsOneTaskOfTheWaitersOwnLoopAndComesOnceAnAsk) {
   const auto limit = Semaphore(2);
   ASSERT_EQ(loop_->Acquire(*limit, 1), Outcome::kAllowed);

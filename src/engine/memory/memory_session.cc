@@ -92,6 +92,7 @@ void MemorySession::DecideOther(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
   Shard& shard = table_.ShardFor(work.operations[0]);
   shard.lock.Lock();
   Slot* const slot = table_.Look(shard, operation, work.now, work.group.options.permit);
+  HoldBack(operation);
   const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
   if (status != core::GroupStatus::kDecided) {
     shard.counters.stale += status == core::GroupStatus::kStale;
@@ -118,6 +119,7 @@ void MemorySession::DecideLocked(const Work& work) {
   ShardCounters& counters = table_.ShardFor(work.operations[0]).counters;
   for (core::Operation& operation : work.operations) {
     table_.Look(table_.ShardFor(operation), operation, work.now, work.group.options.permit);
+    HoldBack(operation);
   }
   const core::GroupStatus status = core::DecideGroup(work.operations, work.group.options, work.now);
   if (status == core::GroupStatus::kDecided) {

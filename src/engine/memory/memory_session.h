@@ -75,6 +75,8 @@ class MemorySession final : public EngineSession {
 
   // Permits (memory_permits.cc); all but the last under the locks.
   Asker AskerOf(const Work& work) const { return {work.group.options.permit, post_}; }
+  // A strict limit grants nothing for a lease after the start: a snapshot is older than the last grants.
+  void HoldBack(core::Operation& operation) const;
   // Where the queue is full, he who would stand in it is refused without.
   void BoundQueue(core::Operation& operation);
   // What the group's result says of permits, and who is to be woken.

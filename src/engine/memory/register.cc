@@ -12,6 +12,9 @@ Result<void> MemorySession::Bind(std::span<core::Limit* const> limits) {
     if (Result<void> can = engine_.CanHold(limit->params); !can) {
       return Invalid(limit->domain + "/" + limit->name + ": " + can.error().message);
     }
+    if (limit->replicas > 0) {
+      return Invalid(limit->domain + "/" + limit->name + ": replicas: the memory engine has none");
+    }
   }
   for (core::Limit* limit : limits) {
     const uint32_t params = engine_.params_->Intern(limit->params, limit->version);
