@@ -112,6 +112,7 @@ void Connection::OnReady(uint32_t events) noexcept {
   if ((events & EPOLLOUT) != 0) OnWritable();
   if (state_ == State::kClosed) return;
   if ((events & EPOLLIN) != 0 && (events_ & EPOLLIN) != 0) return OnReadable();
+  if ((events & EPOLLRDHUP) != 0 && (events_ & EPOLLRDHUP) != 0) return OnEnd();
   // Level-triggered, an end that nobody wants to read would be told for ever.
   if ((events & (EPOLLERR | EPOLLHUP)) != 0) Close();
 }
@@ -120,6 +121,15 @@ void Connection::OnReadable() {
   if (state_ == State::kLingering) return DiscardInput();
   if (state_ == State::kHandshake && !ContinueHandshake()) return;
   if (ReceiveOnce()) Advance();
+}
+
+// Whatever it has sent before is not read.
+void Connection::OnEnd() {
+  peer_ended_ = true;
+  in_protocol_ = true;
+  protocol_->ReceivedEnd();
+  in_protocol_ = false;
+  Advance();
 }
 
 void Connection::OnWritable() {
@@ -219,6 +229,8 @@ void Connection::Advance() {
     if (!peer_ended_ && !closing_ && wants.read && !wants.close && pending <= kMaxPendingOutput) {
       events |= read_needs_write_ ? EPOLLOUT : EPOLLIN;
       if (tls_ && tls_->HasPending()) Defer();
+    } else if (!peer_ended_ && !closing_ && wants.end) {
+      events |= EPOLLRDHUP;
     }
     return WaitFor(events);
   }

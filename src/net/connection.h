@@ -57,6 +57,7 @@ class Connection final : public Wire, public Watched {
   IoResult FromTls(TlsStream::Io io);
 
   void OnReadable();
+  void OnEnd();
   void OnWritable();
   bool ContinueHandshake();
   // One read, straight to where the protocol wants it. False: the connection failed and was closed.

@@ -44,6 +44,7 @@ struct Wants {
   bool resume = false;  // input was held back and could be looked at now: call Received(0)
   bool close = false;   // close as soon as Output() is sent
   bool open = false;    // answers are still to come
+  bool end = false;     // no more bytes, but the peer's end is to be told at once
   Stage stage = Stage::kIdle;
   uint64_t progress =
       0;  // changes whenever a request was taken out of the input: the next one has its own time

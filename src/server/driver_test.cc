@@ -150,6 +150,22 @@ TEST(HttpDriver, ThePeersEndEndsARequestThatWaitsInAQueueAndNoOther) {
   EXPECT_FALSE(handler.Answer(1));
 }
 
+TEST(HttpDriver, WhoSaidCloseAndWaitsInAQueueIsMissedThoughNothingIsReadAnyMore) {
+  FakeHttpHandler handler;
+  const http::SessionOptions options;
+  HttpDriver driver(options, handler);
+  FakeWire wire;
+  driver.Open(wire);
+  Receive(driver, "GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  EXPECT_FALSE(driver.wants().read);
+  EXPECT_FALSE(driver.wants().end);
+  handler.waits = true;
+  EXPECT_TRUE(driver.wants().end);
+  driver.ReceivedEnd();
+  EXPECT_EQ(handler.closed, 1);
+  EXPECT_TRUE(driver.wants().close);
+}
+
 TEST(HttpDriver, AnAnswerAfterTheConnectionClosedReachesNobody) {
   FakeHttpHandler handler;
   const http::SessionOptions options;

@@ -78,6 +78,8 @@ net::Wants HttpDriver::wants() const noexcept {
   net::Wants wants;
   wants.open = session_.in_flight() > 0;
   wants.read = reading_;
+  // After a request that said close nothing is read any more; but who waits in a queue must be missed when he goes.
+  wants.end = !reading_ && !paused_ && handler_.Waits(*this);
   wants.resume = paused_ && session_.in_flight() < options_.max_in_flight &&
                  session_.pending_bytes() < options_.max_pending_bytes;
   wants.close = session_.Finished();

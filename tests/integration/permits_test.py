@@ -257,6 +257,16 @@ class Waiting(Case):
         self.assertEqual(self.release(held), "released", "nobody was served before")
         self.assertEqual(self.holders("/v1/limits/one/jobs/holders")["in_use"], 0)
 
+    def test_who_said_close_is_missed_too(self):
+        held = self.held()
+        for headers in ([], [("Connection", "close")]):
+            with Http(self.server.http) as waiter:
+                waiter.send("POST", "/v1/check", {"domain": "one", "attributes": {}, "max_wait_ms": 60_000}, headers)
+                self.wait_for_waiting(1)
+            self.wait_for_waiting(0)
+        self.assertEqual(self.release(held), "released", "nobody was served before")
+        self.assertEqual(self.holders("/v1/limits/one/jobs/holders")["in_use"], 0)
+
     def test_an_expiry_serves_the_waiter(self):
         self.held("short")
         granted = self.acquire(domain="short", max_wait_ms=60_000)
