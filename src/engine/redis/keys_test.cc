@@ -227,4 +227,37 @@ TEST(Prefix, WithoutWhatWouldTakeTheTagsPlace) {
 }
 
 }  // namespace
+TEST(PermitKeys, AreMadeOfTheBucketsNameAloneInTheSlotWhereARateWouldStand) {
+  core::Limit rate = MakeLimit("n", 0);
+  core::Limit permits = MakeLimit("n", 0);
+  permits.params.algorithm = core::Algorithm::kPermits;
+  std::set<std::string> keys;
+  for (const char* tenant : {"a", "b", "c"}) {
+    for (const char* user : {"x", "y{z}"}) {
+      const Values values = {tenant, user};
+      const Made made = Make(permits, values);
+      EXPECT_EQ(made.slot, Make(rate, values).slot);
+      keys.insert(made.key);
+      std::string readable, key;
+      const Hash128 name = BucketKeys("pen:", permits).AppendReadable(readable, values);
+      EXPECT_EQ(SlotOfPermits(name), made.slot);
+      AppendPermitKey(key, "pen:", name);
+      EXPECT_EQ(key, made.key);
+      EXPECT_NE(readable.find(tenant), std::string::npos);
+      EXPECT_EQ(readable.find('{'), std::string::npos);
+      std::string other_readable;
+      EXPECT_EQ(BucketKeys("other:", permits).AppendReadable(other_readable, values), name);
+      EXPECT_EQ(other_readable, readable);
+    }
+  }
+  EXPECT_EQ(keys.size(), 6u);
+}
+
+TEST(PermitKeys, AHashIsReadAsItWasWritten) {
+  std::string bytes;
+  AppendHash(bytes, {0x0102030405060708, 0xf1f2f3f4f5f6f7f8});
+  EXPECT_EQ(bytes.substr(0, 2), "\1\2");
+  EXPECT_EQ(TakeHash(bytes.data()), (Hash128{0x0102030405060708, 0xf1f2f3f4f5f6f7f8}));
+}
+
 }  // namespace penstock::engine::redis

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 #include <vector>
 
 namespace penstock::engine::redis {
@@ -40,7 +41,10 @@ void QueueWatch::Waits(const Hash128& id, const Hash128& bucket) {
   Left(id);
   waiting_[id] = {bucket, now};
   Bucket& there = buckets_[bucket];
-  if (there.waiting++ == 0) there.due = now + kLook;
+  if (there.waiting++ == 0) {
+    there.due = now + kLook;
+    there.seen = now;
+  }
   if (listening_ == nullptr) {
     listening_ = parts_.hints.Listen(HintKind::kPermits, parts_.executor,
                                      [this](std::string_view what) { Heard(what); });
@@ -67,7 +71,7 @@ void QueueWatch::Wake(const Hash128& id) {
   if (waker_ != nullptr && waiting_.contains(id)) waker_->Woken(id);
 }
 
-// The store has lost the queue: its places go to those who ask first.
+// Places may be gone: whoever had one asks for himself.
 void QueueWatch::WakeAll(const Hash128& bucket) {
   std::vector<Hash128> ids;
   for (const auto& [id, place] : waiting_) {
@@ -123,13 +127,16 @@ void QueueWatch::LookAround() {
 
 void QueueWatch::Looked(const Hash128& bucket, std::span<const Hash128> turns, Micros nearest) {
   const auto there = buckets_.find(bucket);
+  bool unseen = false;
   if (there != buckets_.end()) {
     there->second.looking = false;
     const Micros pause = nearest.count <= 0 ? kLook : std::clamp(nearest, kSoon, kLook);
-    there->second.due = parts_.clock.Steady() + pause;
+    const SteadyTime now = parts_.clock.Steady();
+    there->second.due = now + pause;
+    if (nearest.count > 0) unseen = now - std::exchange(there->second.seen, now) > kUnseen;
   }
   Arm();
-  if (nearest.count < 0) return WakeAll(bucket);
+  if (nearest.count < 0 || unseen) return WakeAll(bucket);
   for (const Hash128& turn : turns) {
     const auto found = waiting_.find(turn);
     if (found == waiting_.end() || !(found->second.bucket == bucket)) {

@@ -35,6 +35,9 @@ class QueueWatch {
   static constexpr Micros kLook = Seconds(1);      // at the latest
   static constexpr Micros kSoon = Millis(1);       // at the earliest
   static constexpr Micros kTimeout = Millis(500);  // of one look
+  // Who was not looked for so long may have been taken for dead: he asks by himself (lua/permits.lua:
+  // 3 s).
+  static constexpr Micros kUnseen = Millis(2'500);
   // Who has not asked for so long waits no more: he asks every 30 s, or goes.
   static constexpr Micros kForgotten = Seconds(90);
 
@@ -58,6 +61,7 @@ class QueueWatch {
   struct Bucket {
     size_t waiting = 0;  // 1 or more
     SteadyTime due;
+    SteadyTime seen;  // when it was last known that our places stand
     bool looking = false;
   };
   // Hears of a place that was given up by us.
