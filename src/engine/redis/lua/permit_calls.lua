@@ -19,6 +19,26 @@ local function write(b)
   pending[b.number] = {}
 end
 
+-- What is asked of each bucket, so that all its scores are read at once.
+local asked = {}
+if not late then
+  for at = 1, #groups, 39 do
+    local key, member = read('<Hxc28', groups, at)
+    local members = asked[key]
+    if members then members[#members + 1] = member else asked[key] = {member} end
+  end
+end
+
+local function read_scores(b)
+  b.now_at = {}
+  local members = asked[b.number]
+  for from = 1, #members, 1000 do
+    local last = math.min(from + 999, #members)
+    local scores = call('ZMSCORE', b.key, unpack(members, from, last))
+    for i = from, last do b.now_at[members[i]] = tonumber(scores[i - from + 1] or nil) or false end
+  end
+end
+
 -- The score under which the member stands, as of this call.
 local function score_of(b, member)
   local score = b.now_at[member]
@@ -94,18 +114,21 @@ for at = 1, #groups, 39 do
       answer = 'u'
     elseif b then
       if not b.now_at then
-        b.now_at, pending[key], changed[#changed + 1] = {}, {}, b
+        pending[key], changed[#changed + 1] = {}, b
         if b[E] <= now then
           count_out(b)
           problem = write(b)
           if problem then return problem end
         end
+        read_scores(b)
+        b.touched = {}
       end
       -- The same permit twice in a call: what the first did must be known.
-      if b.now_at[member] ~= nil then
+      if b.touched[member] then
         problem = write(b)
         if problem then return problem end
       end
+      b.touched[member] = true
       if b.lost then
         answer = 'F'
       else
