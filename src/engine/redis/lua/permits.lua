@@ -89,29 +89,34 @@ end
 -- Those who wait and fit at once, the first first: at most 16, found among the first 128.
 local function who_fits(b)
   local room, fit = b[N] - b[U], {}
-  local line = call('ZRANGEBYSCORE', b.key, far + 1, '+inf', 'LIMIT', 0, 128)
-  for i = 1, #line do
-    local weight = lives(b, line[i])
-    if weight then
-      room = room - weight
-      if room < 0 or #fit == 16 then break end
-      fit[#fit + 1] = line[i]
+  for from = 0, 112, 16 do
+    if room <= 0 then break end
+    local line = call('ZRANGEBYSCORE', b.key, far + 1, '+inf', 'LIMIT', from, 16)
+    for i = 1, #line do
+      local weight = lives(b, line[i])
+      if weight then
+        room = room - weight
+        if room < 0 or #fit == 16 then return fit end
+        fit[#fit + 1] = line[i]
+      end
     end
+    if #line < 16 then break end
   end
   return fit
 end
 
 -- The dead who stand at the head of the queue leave it. Whoever is the first then.
 local function first_in_line(b)
-  local gone = 0
+  local gone, most = 0, 1  -- most often the first lives
   while b[W] > 0 do
-    local line = call('ZRANGEBYSCORE', b.key, far + 1, '+inf', 'LIMIT', gone, 128)
+    local line = call('ZRANGEBYSCORE', b.key, far + 1, '+inf', 'LIMIT', gone, most)
     for i = 1, #line do
       if lives(b, line[i]) then return line[i] end
       gone = gone + 1
       leave(b, line[i])
     end
-    if #line < 128 then b[W] = 0 end
+    if #line < most then b[W] = 0 end
+    most = 128
   end
 end
 
