@@ -75,9 +75,11 @@ void AppendTotals(std::string& out, const service::TotalCounts& totals) {
          totals.ad_hoc_compiled);
 }
 
-void AppendPermits(std::string& out, const service::TotalCounts& totals) {
+void AppendPermits(std::string& out, const service::TotalCounts& totals, uint64_t reclaimed) {
   Single(out, "penstock_permits_granted_total", "counter", "Permits granted; the replay of a grant is none.",
          totals.permits_granted);
+  Single(out, "penstock_permits_reclaimed_total", "counter",
+         "Permits that came back because their lease had run out, as this node met them.", reclaimed);
   constexpr std::string_view kCalls = "penstock_permit_calls_total";
   Head(out, kCalls, "counter", "Releases and renewals, by what they were answered.");
   const std::pair<std::string_view, uint64_t> results[] = {{"released", totals.permits_released},
@@ -239,7 +241,7 @@ void AppendMetrics(std::string& out, const MetricsInput& input) {
   AppendDecisions(out, input.decisions);
   const service::TotalCounts totals = input.decisions.Totals();
   AppendTotals(out, totals);
-  AppendPermits(out, totals);
+  AppendPermits(out, totals, input.engine.reclaimed_permits);
   AppendWatch(out, input.permits);
   AppendEngine(out, input, totals.degraded);
   AppendDegraded(out, totals.degraded);

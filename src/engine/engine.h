@@ -264,6 +264,7 @@ struct EngineStats {
   uint64_t saturated = 0;
   uint64_t request_ids = 0;
   uint64_t stale = 0;
+  uint64_t reclaimed_permits = 0;  // counted out because their lease had run out (a store: by this process)
 };
 
 // What a session needs of its event loop. All outlive the session.

@@ -73,6 +73,19 @@ TEST_P(Permits, C60ThePermitsOfWhoCrashesAndOnlyHisComeBackAfterHisOwnLease) {
   EXPECT_EQ(Acquire(*limit, 3).outcome(), Outcome::kAllowed);
 }
 
+TEST_P(Permits, WhoseLeaseRanOutIsCountedOnce) {
+  const auto limit = Registered("n", Semaphore(5, kLease));
+  const uint64_t before = engine_->engine().stats().reclaimed_permits;
+  Acquire(*limit);
+  Acquire(*limit, 3);
+  const Answer returned = Acquire(*limit);
+  EXPECT_EQ(client_.Release(returned.permit), PermitFate::kReleased);
+  Advance(kLease);
+  Acquire(*limit, 5);
+  EXPECT_EQ(Acquire(*limit).outcome(), Outcome::kDenied);
+  EXPECT_EQ(engine_->engine().stats().reclaimed_permits - before, 2U);
+}
+
 TEST_P(Permits, C61WhatIsNotHeldIsNotReleased) {
   const auto limit = Registered("n", Semaphore(3, kLease));
   const Answer first = Acquire(*limit);

@@ -72,7 +72,7 @@ bool BucketTable::View(Shard& shard, Slot& slot, core::Operation& operation, Eng
       break;
     case Algorithm::kPermits: {
       HolderRecord& record = shard.permits[static_cast<size_t>(slot.value())];
-      record.Open(now, view.params->period);
+      shard.counters.reclaimed += record.Open(now, view.params->period);
       record.Show(permit, view);
       break;
     }
@@ -279,7 +279,7 @@ void BucketTable::PutPermits(Shard& shard, Slot& slot, bool fresh, const core::O
   HolderRecord& record = shard.permits[static_cast<size_t>(number)];
   if (fresh) {
     record.Begin();
-    record.Open(now, operation.limit->params.period);
+    shard.counters.reclaimed += record.Open(now, operation.limit->params.period);
     if (!record.Reserve(edit)) std::abort();  // some hundred bytes
   }
   // Who brings no id holds under one that nobody else has, until his lease runs out.

@@ -37,6 +37,7 @@ struct ShardCounters {
   uint64_t refused_full = 0;
   uint64_t saturated = 0;
   uint64_t stale = 0;
+  int64_t reclaimed = 0;  // permits whose lease ran out
 };
 
 // Whole cache lines, and a power of two so that an index is a shift.

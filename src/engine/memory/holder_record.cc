@@ -89,17 +89,20 @@ HolderRecord& HolderRecord::operator=(HolderRecord&& other) noexcept = default;
 
 void HolderRecord::Begin() { holders_ = std::make_unique<Holders>(); }
 
-void HolderRecord::Open(EngineTime now, Micros lease) {
+int64_t HolderRecord::Open(EngineTime now, Micros lease) {
   Holders& h = *holders_;
+  int64_t reclaimed = 0;
   while (h.live != h.tree.end() && h.live->expires_at <= now) {
     h.in_use -= h.live->weight;
     ++h.expired;
     ++h.live;
+    ++reclaimed;
   }
   while (now < h.now && h.live != h.tree.begin() && std::prev(h.live)->expires_at > now) {
     --h.live;
     --h.expired;
     h.in_use += h.live->weight;
+    --reclaimed;
   }
   h.now = now;
   h.lease = lease;
@@ -109,9 +112,10 @@ void HolderRecord::Open(EngineTime now, Micros lease) {
     h.Erase(first);
   }
   if (queue_ == nullptr) [[likely]]
-    return;
+    return reclaimed;
   queue_->DropExpired(now);
   DropEmptyQueue();
+  return reclaimed;
 }
 
 void HolderRecord::DropEmptyQueue() {

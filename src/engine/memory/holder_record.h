@@ -39,8 +39,9 @@ class HolderRecord {
   // Before anything else of a fresh record.
   void Begin();
 
-  // `lease` is that of the bucket as it is stored.
-  void Open(EngineTime now, Micros lease);
+  // `lease` is that of the bucket as it is stored. How many holders' leases were found to have run out; below 0 where the
+  // clock stepped back.
+  int64_t Open(EngineTime now, Micros lease);
   // All of the view but version and parameters. Null: nobody asks for a permit.
   void Show(const core::PermitAsk* ask, core::BucketView& view) const;
 

@@ -49,6 +49,7 @@ EngineStats MemoryEngine::stats() const NO_THREAD_SAFETY_ANALYSIS {
     stats.refused_full += counters.refused_full;
     stats.saturated += counters.saturated;
     stats.stale += counters.stale;
+    stats.reclaimed_permits += static_cast<uint64_t>(std::max<int64_t>(counters.reclaimed, 0));
   }
   stats.keys = table_->keys();
   stats.max_keys = table_->max_keys();

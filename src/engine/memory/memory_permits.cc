@@ -101,7 +101,7 @@ void MemorySession::DropHolders(const core::Operation& operation, EngineTime now
   HolderRecord* const record = slot == nullptr ? nullptr : table_.PermitsIn(shard, *slot);
   if (record == nullptr) return;
   const Micros lease = table_.params()[slot->params()].params.period;
-  record->Open(now, lease);
+  shard.counters.reclaimed += record->Open(now, lease);
   record->DropHolders();
   if (record->IdleAt(lease) <= now) {
     table_.Erase(operation.name);
@@ -180,7 +180,7 @@ core::PermitFate MemorySession::CallOne(PermitCall& call, const PermitPlace& pla
   HolderRecord* const record = slot == nullptr ? nullptr : table_.PermitsIn(shard, *slot);
   if (record != nullptr) {
     const Micros lease = table_.params()[slot->params()].params.period;
-    record->Open(now, lease);
+    shard.counters.reclaimed += record->Open(now, lease);
     const core::Holder* found = record->Find(call.permit.id);
     // Granted anew under the id: not what the text says.
     if (found != nullptr && found->fence != place.fence) found = nullptr;

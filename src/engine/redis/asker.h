@@ -48,7 +48,8 @@ struct Counters {
   std::atomic<uint64_t> saturated{0};
   std::atomic<uint64_t> calls{0};
   std::atomic<uint64_t> decisions{0};
-  std::atomic<uint64_t> spread{0};  // requests whose buckets stand in several slots
+  std::atomic<uint64_t> reclaimed{0};  // permits counted out because their lease had run out
+  std::atomic<uint64_t> spread{0};     // requests whose buckets stand in several slots
 };
 
 }  // namespace penstock::engine::redis

@@ -81,6 +81,7 @@ void ReplyReader::ReadAll() {
     sense = sense && ReadGroup(sent);
     if (!sense) Refuse(sent, Answer::kBroken, GroupState::kUnavailable, Reason::kEngineDown);
   }
+  call_.reclaimed_ = sense && reply_.size() == kNumber ? GetDouble(reply_.data()) : 0;
 }
 
 ReplyReader::Asked ReplyReader::AskedOf(const Sent& sent) const {

@@ -303,6 +303,9 @@ void PermitCaller::Read(ScriptRun& run, const Reply& reply) {
     }
     Refuse(item, failed == Reason::kNone ? Reason::kEngineDown : failed);
   }
+  if (answers.size() == sizeof(double)) {
+    Count(parts_.counters.reclaimed, static_cast<uint64_t>(GetDouble(answers.data())));
+  }
 }
 
 }  // namespace penstock::engine::redis

@@ -24,6 +24,7 @@ EngineStats RedisEngine::stats() const {
   stats.refused_full = counters_.full.load(std::memory_order_relaxed);
   stats.saturated = counters_.saturated.load(std::memory_order_relaxed);
   stats.stale = counters_.stale.load(std::memory_order_relaxed);
+  stats.reclaimed_permits = counters_.reclaimed.load(std::memory_order_relaxed);
   return stats;
 }
 

@@ -366,6 +366,8 @@ void RedisSession::CallDone(PendingCall& call, const Reply& reply) noexcept {
     reply.link->clock().Note(now, reply.received);
     clock_offset_us_ = now.us - reply.received.us;
     clock_known_ = true;
+    if (call.call.reclaimed() > 0)
+      Count(engine_.counters().reclaimed, static_cast<uint64_t>(call.call.reclaimed()));
   }
   if (!call.expired) {
     AnswerAll(call, read, reply);

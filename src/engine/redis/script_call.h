@@ -131,6 +131,8 @@ class ScriptCall {
   // After Read, of a group that is not abandoned: appends what takes back what it was charged (refunds stay).
   void TakeBack(const Sent& sent, std::vector<Undo>& undo) const;
   EngineTime now() const { return now_; }  // after Read: the server's clock
+  // After Read: permits that the call counted out because their lease had run out.
+  int64_t reclaimed() const { return reclaimed_; }
 
  private:
   friend class ReplyReader;
@@ -175,6 +177,7 @@ class ScriptCall {
   std::string command_;  // empty: not yet made
   size_t not_after_at_ = 0;
   EngineTime now_{};
+  int64_t reclaimed_ = 0;
   CallRoom room_;
 };
 

@@ -39,4 +39,5 @@ while at < #groups do
   end
   out[#out + 1] = answer
 end
+if reclaimed > 0 then out[#out + 1] = pack('<d', reclaimed) end
 return table.concat(out)

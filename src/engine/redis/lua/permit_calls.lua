@@ -144,4 +144,5 @@ for _, b in ipairs(changed) do
   local problem = write(b)
   if problem then return problem end
 end
+if reclaimed > 0 then out[#out + 1] = pack('<d', reclaimed) end
 return table.concat(out)

@@ -177,6 +177,7 @@ local function count_some_out(b)
     b.drop[#b.drop + 1] = member
     if #member == 28 then
       b[U] = b[U] - weight_of(member)
+      reclaimed = reclaimed + 1
       if expiry + b[L] > now then
         b.add[#b.add + 1] = expiry - lost
         b.add[#b.add + 1] = sub(member, 1, 16)

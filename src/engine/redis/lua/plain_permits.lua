@@ -77,4 +77,5 @@ for _, b in pairs(buckets) do
   local problem = write(b)
   if problem then return problem end
 end
+if reclaimed > 0 then out[#out + 1] = pack('<d', reclaimed) end
 return table.concat(out)

@@ -8,6 +8,7 @@ local now = time[1] * 1000000 + time[2]
 local late = now > read('<d', ARGV[1])
 local limits, groups = ARGV[2], ARGV[3]
 local wrote = false
+local reclaimed = 0  -- permits whose lease had run out, counted out by this call
 
 -- Stores a bucket until it is idle, in milliseconds rounded up, but at least two seconds, so that it remembers its
 -- version until every node has heard of that (rule E6), and at most 285 years. Where no string was found nothing may be:
