@@ -53,7 +53,8 @@ bool Holds(const core::Operation& operation) {
 // Until who is the first in a queue asks again by himself: an expiry wakes nobody, and a wake-up may be lost. Who stands
 // behind others has nothing to ask for; when his turn comes his session sees it (queue_watch.h).
 constexpr Micros kAskAgainAtMost = Seconds(1);
-constexpr Micros kAskAgainBehind = Seconds(30);
+// Once at most within the longest max_wait, so that a grant costs no third call.
+constexpr Micros kAskAgainBehind = Seconds(45);
 
 bool HasBucket(const core::Limit& limit) { return limit.params.kind == core::RateKind::kFinite; }
 

@@ -38,7 +38,7 @@ class QueueWatch {
   // Who was not looked for so long may have been taken for dead: he asks by himself (lua/permits.lua:
   // 3 s).
   static constexpr Micros kUnseen = Millis(2'500);
-  // Who has not asked for so long waits no more: he asks every 30 s, or goes.
+  // Who has not asked for so long waits no more: he asks every 45 s, or goes.
   static constexpr Micros kForgotten = Seconds(90);
 
   // All outlive it.
