@@ -22,6 +22,7 @@ constexpr EngineTime kStart{1'800'057'600'000'000};
 class MemoryEngineTest : public ::testing::Test {
  protected:
   void Open(const MemoryOptions& options) {
+    session_.reset();
     engine_ = std::make_unique<MemoryEngine>(options, clock_);
     session_ = engine_->OpenSession();
     one_ = std::make_unique<OneAtATime>(*session_);

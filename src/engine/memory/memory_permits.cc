@@ -30,6 +30,7 @@ MemorySession::~MemorySession() { Close(); }
 
 void MemorySession::Close() noexcept NO_THREAD_SAFETY_ANALYSIS {
   post_->Close();
+  if (post_->entries.load(std::memory_order_relaxed) == 0) return;
   for (size_t i = 0; i < table_.shard_count(); ++i) {
     if (post_->entries.load(std::memory_order_relaxed) == 0) break;
     Shard& shard = table_.shard(i);

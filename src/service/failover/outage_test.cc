@@ -31,6 +31,7 @@ class Outage : public FleetTest, public ::testing::WithParamInterface<Algorithm>
   void Begin(uint32_t nodes) {
     nodes_.clear();
     Open(nodes);
+    judge_session_.reset();
     judge_ = std::make_unique<engine::MemoryEngine>(engine::MemoryOptions{.max_keys = 100'000, .shards = 1},
                                                     clock_);
     judge_session_ = judge_->OpenSession();
