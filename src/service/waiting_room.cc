@@ -67,7 +67,7 @@ Waiter* WaitingRoom::NextFirst(const Waiter& waiter) {
 }
 
 Micros WaitingRoom::AskAfter(const Waiter& waiter, Micros after) {
-  if (FirstBeside(waiter) == &waiter) return std::max(after, kAtLeast);
+  if (FirstBeside(waiter) == &waiter) return std::clamp(after, kAtLeast, kPoll);
   const Micros poll = std::max(after, kPoll);
   // Those who came together do not ask together for ever.
   return poll - Micros{static_cast<int64_t>(waiter.permit.high % static_cast<uint64_t>(poll.count / 8))};

@@ -2,7 +2,8 @@
 //
 // The queue is the engine's; here is only what is needed to ask again. A waiter is woken by the engine, or asks by the
 // clock. Of those who wait here for one bucket only the first can be the queue's head, so only he need ask as soon as
-// the engine says (an expiry wakes nobody); the others ask seldom, so that the engine knows that they still wait.
+// the engine says (an expiry wakes nobody), and every kPoll: nobody tells him that he has become the head because one
+// who asked elsewhere has gone. The others ask seldom, so that the engine knows that they still wait.
 //
 // Thread contract: one event loop.
 #pragma once
@@ -50,7 +51,7 @@ struct Waiter {
 class WaitingRoom {
  public:
   static constexpr size_t kMaxWaiting = 16'384;  // about 1 KiB each; beyond, a request is denied at once
-  static constexpr Micros kPoll = Seconds(1);    // of who cannot be the head
+  static constexpr Micros kPoll = Seconds(1);    // at the latest of the first, at the earliest of the others
   static constexpr Micros kAtLeast = Millis(1);  // of anybody
 
   // Null: no room.

@@ -132,6 +132,16 @@ TEST_F(WaitingTest, OnlyTheFirstOfABucketAsksAsOftenAsTheEngineSays) {
   EXPECT_LE(timer_.instants()[1], clock_.Steady() + WaitingRoom::kPoll);
 }
 
+// He may have become the head of the queue since one who asked on another loop has gone.
+TEST_F(WaitingTest, C66TheFirstHereAsksEverySecondThoughOthersStandBeforeHim) {
+  Publish({MakePermits("in-flight", {"user"}, 1)});
+  session_.ask_again_after = Seconds(10);
+  Check(Patient());
+  Check(Patient());
+  ASSERT_EQ(timer_.instants().size(), 1u);
+  EXPECT_EQ(timer_.instants()[0], clock_.Steady() + WaitingRoom::kPoll);
+}
+
 TEST_F(WaitingTest, C66TheNextFirstAsksWhenTheFirstWasTo) {
   Publish({MakePermits("in-flight", {"user"}, 1)});
   Check(Patient());
