@@ -41,7 +41,7 @@ struct Ask {
   enum class Kind : uint8_t { kCheck, kCall, kList };
   Kind kind = Kind::kCheck;
   bool patient = false;     // may wait in a queue
-  bool repeatable = false;  // has a request id: who did not hear the answer may ask again
+  bool repeatable = false;  // has a request id: who did not hear the answer may ask again, if the id was kept
   SteadyTime begin;
 };
 

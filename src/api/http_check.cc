@@ -49,7 +49,8 @@ void HttpCheck::DecidedItem(const HttpAsk& ask, const Result<const Decision*>& d
     AppendErrorItem(item, decision.error());
   } else {
     AppendDecisionItem(item, **decision);
-    if ((*decision)->permit && !ask.repeatable) array.permits.emplace_back((*decision)->permit->id.view());
+    if ((*decision)->permit && !HttpTurn::MayAskAgain(ask, **decision))
+      array.permits.emplace_back((*decision)->permit->id.view());
   }
   FinishItem(ask.slot, array);
 }

@@ -101,7 +101,8 @@ class Turn final : private service::Receiver,
   template <class Write>
   void AnswerCheck(const Ask<Slot>& ask, const Decision& decision, Write&& write) {
     const bool heard = Answer(ask.slot, std::forward<Write>(write));
-    if (decision.permit && !ask.repeatable) Told(ask.slot, heard, std::string(decision.permit->id.view()));
+    if (decision.permit && !MayAskAgain(ask, decision))
+      Told(ask.slot, heard, std::string(decision.permit->id.view()));
   }
   template <class Write>
   void AnswerChecks(const Slot& slot, Together& together, Write&& write) {
@@ -133,6 +134,10 @@ class Turn final : private service::Receiver,
       return true;
     });
     for (const std::string& permit : unheard) GiveBack(permit);
+  }
+  // Whether who did not hear of it is told the same permit when he asks again.
+  static bool MayAskAgain(const Ask<Slot>& ask, const Decision& decision) {
+    return ask.repeatable && decision.replayable;
   }
   // Whether it has asked for something that may be waiting in a queue.
   static bool Waits(const Peer& peer) { return peer.patient > 0; }

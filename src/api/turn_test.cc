@@ -77,6 +77,20 @@ TEST_F(TurnTest, AGrantWhoseAnswerNeverLeftIsGivenBack) {
   EXPECT_EQ(decider_.permits().asked[0].id, "p-held");
 }
 
+TEST_F(TurnTest, AGrantWhoseRequestIdWasNotKeptCannotBeAskedForAgain) {
+  decider_.waits = [](const FakeDecider::Asked& asked) { return asked.domain == "waits"; };
+  decider_.answer = [](const FakeDecider::Asked&) {
+    Decision decision = FakeDecider::Granted("p");
+    decision.replayable = false;
+    return decision;
+  };
+  Send(PostText("/v1/check", R"({"domain":"waits","max_wait_ms":60000})") +
+       PostText("/v1/check", R"({"domain":"held","request_id":"r"})"));
+  Close(connection_);
+  ASSERT_EQ(decider_.permits().asked.size(), 1u);
+  EXPECT_EQ(decider_.permits().asked[0].id, "p");
+}
+
 TEST_F(TurnTest, AGrantWhoseAnswerLeftLaterIsItsOwners) {
   decider_.waits = [](const FakeDecider::Asked& asked) { return asked.domain == "waits"; };
   decider_.answer = [](const auto&) { return FakeDecider::Granted(); };

@@ -182,11 +182,9 @@ void DeciderImpl::ComposeGroup(const LimitInfo* infos, bool counted, engine::Bat
 }
 
 void DeciderImpl::GiveBack(engine::Batch& batch, const engine::Group& group) {
-  // Under its id it can be asked for again.
-  if (group.options.permit == nullptr || group.result.state != engine::GroupState::kDecided ||
-      !group.request_id.empty()) {
-    return;
-  }
+  if (group.options.permit == nullptr || group.result.state != engine::GroupState::kDecided) return;
+  // Under its id, where that was kept, it can be asked for again.
+  if (!group.request_id.empty() && group.result.replayable) return;
   const engine::PermitId permit = engine::GrantedPermit(batch.operations(group), group.result);
   if (permit.size > 0) permits_.GiveBack(permit);
 }

@@ -127,6 +127,7 @@ class FakeSession final : public engine::EngineSession {
   bool away = false;                  // calls about permits are unavailable
   Micros ask_again_after = Seconds(2);
   Micros replay_after{};  // not 0: the next group is told as a replay of what is decided now, so much later
+  bool keeps_ids = true;
   std::vector<engine::PermitCall> calls;  // every one, as it was handed over
   std::vector<core::PermitAsk> asks;      // every permit that was brought along; `holder` is not kept
 
@@ -295,6 +296,7 @@ class FakeSession final : public engine::EngineSession {
       operation.bucket.state = found->second.state;
     }
     group.result = {.state = engine::GroupState::kDecided, .degraded = degraded, .now = now};
+    group.result.replayable = keeps_ids;
     if (group.mode == engine::Mode::kHolders) return List(operations.front(), *group.listing);
     switch (core::DecideGroup(operations, group.options, now)) {
       case core::GroupStatus::kDecided:

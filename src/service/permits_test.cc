@@ -299,6 +299,19 @@ TEST_F(PermitsTest, C67AGrantThatNobodyHearsOfIsGivenBack) {
   EXPECT_EQ(session_.in_use(), 2) << "it can be asked for again";
 }
 
+TEST_F(PermitsTest, C67AGrantThatNobodyHearsOfIsGivenBackWhereItsIdWasNotKept) {
+  Publish({MakePermits("in-flight", {"user"}, 2)});
+  session_.later = true;
+  session_.keeps_ids = false;
+  Request named = Ask(kUser42);
+  named.options.request_id = "r-1";
+  decider().Cancel(answers_, Check(named));
+  session_.AnswerAll();
+  EXPECT_EQ(session_.in_use(), 1);
+  executor_.RunAll();
+  EXPECT_EQ(session_.in_use(), 0);
+}
+
 TEST_F(PermitsTest, HoldersAreListedByTheirLimitAndName) {
   Publish({MakeLimit("rpm", {"user"}, "10/min"), MakePermits("in-flight", {"user"}, 3)});
   Request request = Ask(kUser42);
