@@ -155,6 +155,9 @@ class DeciderImpl final : public Decider,
   void Woken(const Hash128& permit_id) noexcept override;
   // What is left of the request's max_wait, for the rates and for the queue.
   Micros WaitLeft(const Request& request, const Asked& asked) const;
+  // When the engine was asked. An answer's way back is not part of a wait: whoever was granted a permit counts his lease
+  // from the end of the wait, and the engine from its grant.
+  SteadyTime AskedAt(const Context& context) const;
   // Of a group that is queued, or whose asker has waited: answers, or lets him wait on.
   void AnswerWaiting(const Context& context, const Pending& pending, engine::Batch& batch,
                      engine::Group& group);

@@ -24,10 +24,13 @@ engine::PermitId PlaceOf(engine::Batch& batch, const engine::Group& group) {
   return place;
 }
 
-// Whether the engine, having decided the group, has seen to the asker's place in that queue.
+// Whether the engine, having decided the group, has seen to the asker's place in that queue. One that gives an earlier
+// answer again has not.
 bool HasSeenTo(const engine::PermitId& place, engine::Batch& batch, const engine::Group& group) {
-  if (group.result.state != engine::GroupState::kDecided || group.result.degraded != place.local)
+  if (group.result.state != engine::GroupState::kDecided || group.result.replayed ||
+      group.result.degraded != place.local) {
     return false;
+  }
   for (const core::Operation& operation : batch.operations(group)) {
     if (operation.limit->params.algorithm == core::Algorithm::kPermits &&
         operation.name == place.places[0].bucket) {
@@ -45,6 +48,10 @@ Micros DeciderImpl::WaitLeft(const Request& request, const Asked& asked) const {
   return std::max(asked.waiter->until - clock_.Steady(), Micros{});
 }
 
+SteadyTime DeciderImpl::AskedAt(const Context& context) const {
+  return context.deadline && options_.timeout ? *context.deadline - *options_.timeout : clock_.Steady();
+}
+
 void DeciderImpl::AnswerWaiting(const Context& context, const Pending& pending, engine::Batch& batch,
                                 engine::Group& group) {
   const bool queued = group.result.state == engine::GroupState::kDecided && group.result.queued;
@@ -60,13 +67,14 @@ void DeciderImpl::AnswerWaiting(const Context& context, const Pending& pending, 
     permits_.Leave(waiter->place);
   }
   waiter->asking = false;
-  if (queued) {
+  if (queued && !closed_) {
     waiting_room_.SetPlace(*waiter, PlaceOf(batch, group));
     return waiter->receiver == nullptr ? Forsake(*waiter) : Rest(*waiter, group.result.ask_again_after);
   }
+  if (queued) permits_.Leave(PlaceOf(batch, group));
   Pending answer = pending;
   answer.receiver = waiter->receiver;
-  const Micros waited = clock_.Steady() - waiter->since;
+  const Micros waited = AskedAt(context) - waiter->since;
   const std::unique_ptr<std::byte[]> bytes = std::move(waiter->bytes);  // the group's views are read below
   EndWait(*waiter);
   if (answer.receiver != nullptr) {
@@ -94,8 +102,7 @@ Waiter* DeciderImpl::BeginWait(const Context& context, const Pending& pending) {
     copy->stable = true;  // as long as he waits: no batch need copy it again
     waiter->request = copy;
   }
-  waiter->since =
-      context.deadline && options_.timeout ? *context.deadline - *options_.timeout : clock_.Steady();
+  waiter->since = AskedAt(context);
   waiter->until = waiter->since + Millis(pending.request->options.max_wait.count());
   return waiter;
 }

@@ -218,6 +218,36 @@ TEST_F(WaitingTest, WhoHadGoneBeforeHeCouldQueueLeavesToo) {
   EXPECT_EQ(timer_.size(), 0u);
 }
 
+// Two under one request id wait; the one who is granted the permit is the answer to both.
+TEST_F(WaitingTest, WhoIsToldAnEarlierAnswerLeavesTheQueue) {
+  Publish({MakePermits("in-flight", {"user"}, 1)});
+  const uint64_t holder = Check(Patient());
+  Request repeated = Patient();
+  repeated.options.request_id = "r-1";
+  const uint64_t waiter = Check(repeated);
+  Release(holder);
+  session_.calls.clear();
+  session_.replay_after = Millis(1);
+  Wake();
+  EXPECT_TRUE(answers_[waiter].replayed);
+  ASSERT_EQ(session_.calls.size(), 1u);
+  EXPECT_EQ(session_.calls[0].verb, engine::PermitVerb::kLeave);
+  EXPECT_EQ(session_.calls[0].permit.id, session_.asks.back().id);
+}
+
+TEST_F(WaitingTest, TheAnswersWayBackIsNoPartOfTheWait) {
+  Publish({MakePermits("in-flight", {"user"}, 1)});
+  const uint64_t holder = Check(Patient());
+  const uint64_t waiter = Check(Patient());
+  Pass(Millis(300));
+  Release(holder);
+  session_.later = true;
+  Wake();
+  Pass(Millis(15));
+  session_.AnswerAll();
+  EXPECT_EQ(answers_[waiter].permit->waited, milliseconds(300)) << "his lease runs since then";
+}
+
 TEST_F(WaitingTest, AnEngineLostMeanwhileIsAnsweredByOnFailure) {
   policy::LimitDefinition permits = MakePermits("in-flight", {"user"}, 1);
   permits.on_failure = core::OnFailure::kAllow;
@@ -303,6 +333,21 @@ TEST_F(WaitingTest, AtTheEndAllWhoWaitAreAnsweredAndNobodyQueuesAnyMore) {
   EXPECT_EQ(session_.queued(), 0u);
   EXPECT_EQ(timer_.size(), 0u);
   EXPECT_EQ(answers_[Check(Patient())].outcome, Outcome::kDenied);
+}
+
+TEST_F(WaitingTest, AtTheEndWhoIsJustAskingDoesNotGoOnWaiting) {
+  Publish({MakePermits("in-flight", {"user"}, 1)});
+  Check(Patient());
+  const uint64_t waiter = Check(Patient());
+  session_.later = true;
+  Fire(Seconds(2));
+  ASSERT_EQ(session_.waiting(), 1u);
+  decider().Close();
+  session_.AnswerAll();
+  executor_.RunAll();
+  EXPECT_EQ(answers_[waiter].outcome, Outcome::kDenied);
+  EXPECT_EQ(session_.queued(), 0u);
+  EXPECT_EQ(timer_.size(), 0u);
 }
 
 TEST_F(WaitingTest, BeyondTheBoundARequestIsDeniedAtOnce) {
