@@ -43,7 +43,7 @@ class PENSTOCK_EXPORT Permit {
   // Until when it is held unless it is renewed, which the library does.
   std::chrono::steady_clock::time_point deadline() const noexcept;
   // Is asked to stop at the moment the permit is known to be lost, not when it is given back. Its callbacks run on a
-  // thread of the library: keep them short. Where nothing was granted it is never asked.
+  // thread of the library: keep them short, and wait for nothing there. Where nothing was granted it is never asked.
   std::stop_token lost() const noexcept;
 
   // Gives back now. Returns at once; where the store cannot be asked the library tries until the lease has run out.

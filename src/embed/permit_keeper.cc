@@ -112,15 +112,16 @@ void PermitKeeper::PermitAnswered(uint64_t number, const service::PermitAnswer& 
   const auto found = kept_.find(number);
   if (found == kept_.end()) return;  // given back meanwhile
   Kept& kept = found->second;
-  const Micros lease = kept.state->lease;
   switch (answer.fate) {
     case core::PermitFate::kRenewed: {
-      const SteadyTime until = kept.asked_at + Micros{answer.expires_in.count()} - OwnersMargin(lease);
+      // The limit's lease may be another one by now.
+      const Micros left{answer.expires_in.count()};
+      const SteadyTime until = kept.asked_at + left - OwnersMargin(left);
       kept.state->deadline_us_.store(std::max(until, kept.state->deadline()).us, std::memory_order_release);
-      return Wait(number, kept, kept.asked_at + Micros{lease.count / 3});
+      return Wait(number, kept, kept.asked_at + Micros{left.count / 3});
     }
     case core::PermitFate::kUnavailable:
-      return Wait(number, kept, clock_.Steady() + std::min(Seconds(1), Micros{lease.count / 10}));
+      return Wait(number, kept, clock_.Steady() + std::min(Seconds(1), Micros{kept.state->lease.count / 10}));
     case core::PermitFate::kReleased:
     case core::PermitFate::kExpired:
     case core::PermitFate::kUnknown:
@@ -139,10 +140,10 @@ void PermitKeeper::Lose(uint64_t number) {
 void PermitKeeper::GiveBack(const Permit::State& state) {
   const auto found = numbers_.find(&state);
   if (found == numbers_.end()) return;
-  const uint64_t number = found->second;
+  const auto kept = kept_.find(found->second);
   numbers_.erase(found);
-  const auto kept = kept_.find(number);
   timer_.Cancel(kept->second.timer);
+  const uint64_t number = ++last_number_;  // a renewal may be on its way under the old one
   given_back_[number] = std::move(kept->second.state);
   kept_.erase(kept);
   desk_.Release(state.id, *this, number);
