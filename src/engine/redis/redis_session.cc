@@ -140,12 +140,23 @@ void RedisSession::LeaveQueue(const Hash128& permit, const Hash128& bucket) noex
 
 void RedisSession::NoteQueue(const Ticket& ticket) {
   const Group& group = *ticket.group;
-  if (group.options.permit == nullptr || group.options.permit->queue_for.count <= 0) [[likely]]
+  if (group.options.permit == nullptr) [[likely]]
     return;
   if (group.options.dry || group.mode != Mode::kCheck) return;
   if (!group.result.queued) return watch_.Left(group.options.permit->id);
   for (const core::Operation& operation : ticket.batch->operations(group)) {
     if (operation.verdict.queued) watch_.Waits(group.options.permit->id, operation.name);
+  }
+}
+
+void RedisSession::NamePermits(std::span<core::Operation> operations) {
+  std::string readable;
+  for (core::Operation& operation : operations) {
+    const BucketKeys& keys = BindingOf(*operation.limit).keys;
+    if (!keys.permits()) continue;
+    readable.clear();
+    operation.name = keys.AppendReadable(readable, operation.key);
+    operation.named = true;
   }
 }
 
@@ -166,6 +177,7 @@ void RedisSession::StartSpread(Batch& batch, Group& group, SteadyTime deadline, 
     std::swap(spread_[place], spread_.back());
     spread_.pop_back();
   };
+  NamePermits(batch.operations(group));
   Asker& asker = *this;
   spread_.push_back(std::make_unique<SpreadGroup>(
       asker, undo_, engine_.options().prefix, SpreadRequest{batch, group, sink, deadline}, slots_, finished));
@@ -196,6 +208,7 @@ void RedisSession::Refuse(const Ticket& ticket, Reason reason, bool may_have_run
   }
   ticket.group->result = {.state = GroupState::kUnavailable, .reason = reason, .may_have_run = may_have_run};
   ClearVerdicts(ticket.batch->operations(*ticket.group));
+  NamePermits(ticket.batch->operations(*ticket.group));
   ticket.sink->Decided(*ticket.batch, *ticket.group);
 }
 

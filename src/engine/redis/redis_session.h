@@ -59,6 +59,8 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   void Enqueue(const Ticket& ticket);
   // Answers the group as kUnavailable, or the undo as not run.
   void Refuse(const Ticket& ticket, Reason reason, bool may_have_run = false);
+  // Whoever stands in for the engine grants permits of buckets that it will be told of later, by their names.
+  static void NamePermits(std::span<core::Operation> operations);
   // The slot of each operation's bucket, in slots_. True: all the same.
   bool FindSlots(std::span<const core::Operation> operations);
   void StartSpread(Batch& batch, Group& group, SteadyTime deadline, Sink& sink);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/params.h"
+#include "engine/redis/binding.h"
 #include "engine/redis/testing/fake_net.h"
 #include "resp/writer.h"
 
@@ -107,6 +108,24 @@ TEST_F(RedisSessionTest, WhatIsTooLateIsNotSentAndTakesNobodyWithIt) {
   EXPECT_FALSE(heard_[0].may_have_run);
   session_->Close();  // the batches go now
   EXPECT_EQ(heard_.size(), 2u);
+}
+
+TEST_F(RedisSessionTest, ABucketOfPermitsHasItsNameThoughItCouldNotBeAsked) {
+  Greet();
+  const Result<core::LimitParams> params =
+      core::CompileRate({.algorithm = core::Algorithm::kPermits, .count = 5, .period = Seconds(30)});
+  ASSERT_TRUE(params);
+  limit_.params = *params;
+  core::Limit* const limits[] = {&limit_};
+  ASSERT_TRUE(session_->Bind(limits));
+  Batch late;
+  Ask(late, Micros{0});
+  loop_.Run();
+  ASSERT_EQ(heard_.size(), 1u);
+  EXPECT_EQ(heard_[0].state, GroupState::kUnavailable);
+  std::string readable;
+  EXPECT_TRUE(late.operations()[0].named);
+  EXPECT_EQ(late.operations()[0].name, BindingOf(limit_).keys.AppendReadable(readable, {}));
 }
 
 // Whether the script had written when it failed nobody knows.
