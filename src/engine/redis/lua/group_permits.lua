@@ -69,10 +69,24 @@ local function member_of(o, weight, fence)
   return (o.ask or nobody).id .. pack('<I4d', weight, fence)
 end
 
+-- Names whose holders are gone leave once they are many.
+local function add_name(b, ask)
+  b.add[#b.add + 1] = 0
+  b.add[#b.add + 1] = 'n' .. ask.id .. ask.holder
+  if not b.present then return end
+  local names = call('ZCOUNT', b.key, 0, 0)
+  if names <= 64 + call('ZCARD', b.key) / 2 then return end
+  local held = {}
+  for _, member in ipairs(call('ZRANGEBYSCORE', b.key, 1, far)) do held[sub(member, 1, 16)] = true end
+  for _, name in ipairs(call('ZRANGEBYSCORE', b.key, 0, 0)) do
+    if not held[sub(name, 2, 17)] then b.drop[#b.drop + 1] = name end
+  end
+end
+
 -- A permit is given back by its number; one that was granted elsewhere is counted even beyond the capacity.
 function rule.adjust(o, p, charge, delta)
   local b = o.bucket
-  if delta == 0 or charge.debt_before <= now then return false end
+  if delta == 0 or (delta > 0 and charge.debt_before <= now) then return false end  -- it may have been renewed
   local own = charge.cost > 0 and member_of(o, charge.cost, charge.window)
   local score = own and b.present and tonumber(call('ZSCORE', b.key, own) or nil)
   local held = score and score > now and score <= far
@@ -94,22 +108,10 @@ function rule.adjust(o, p, charge, delta)
     b[U] = math.max(0, b[U] - charge.cost)
     b.drop[#b.drop + 1] = own
   end
-  put_holder(b, (o.ask or nobody).id, weight, charge.debt_before, charge.window, math.max(b[F], charge.window))
+  local ask = o.ask or nobody
+  put_holder(b, ask.id, weight, charge.debt_before, charge.window, math.max(b[F], charge.window))
+  if ask.holder ~= '' then add_name(b, ask) end
   return false
-end
-
--- Names whose holders are gone leave once they are many.
-local function add_name(b, ask)
-  b.add[#b.add + 1] = 0
-  b.add[#b.add + 1] = 'n' .. ask.id .. ask.holder
-  if not b.present then return end
-  local names = call('ZCOUNT', b.key, 0, 0)
-  if names <= 64 + call('ZCARD', b.key) / 2 then return end
-  local held = {}
-  for _, member in ipairs(call('ZRANGEBYSCORE', b.key, 1, far)) do held[sub(member, 1, 16)] = true end
-  for _, name in ipairs(call('ZRANGEBYSCORE', b.key, 0, 0)) do
-    if not held[sub(name, 2, 17)] then b.drop[#b.drop + 1] = name end
-  end
 end
 
 -- His word that he is there, for as long as he says; and a place at the tail where he has none.
@@ -168,7 +170,7 @@ function rule.reset(o)
     if type(reply) == 'table' then return 'E', reply end
     wrote = true
   end
-  b[U], b[E], b.drop, b.add, b.gone, b.freed = 0, far, {}, {}, {}, true
+  b[U], b[E], b.add, b.freed = 0, far, {}, true  -- who was found dead in the queue still leaves it
   return keep_bucket(b)
 end
 
