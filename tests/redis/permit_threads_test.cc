@@ -33,7 +33,8 @@ using fixtures::RedisServer;
 using fixtures::Stay;
 
 constexpr int kThreads = 64;
-constexpr Micros kLongest = Seconds(2);  // of a lease
+constexpr Micros kLongest = Seconds(2);   // of a lease
+constexpr Micros kPatience = Seconds(5);  // of a call
 constexpr std::string_view kKeys[] = {"x", "y", "z"};
 constexpr size_t kBuckets = 2 * std::size(kKeys);  // of either limit one a key
 constexpr int64_t kRate = 400'000;                 // never refuses
@@ -61,7 +62,7 @@ class RealLoop final : public TestLoop {
   ~RealLoop() override { session_->Close(); }
 
   engine::EngineSession& session() override { return *session_; }
-  SteadyTime deadline() const override { return clock_.Steady() + Seconds(20); }
+  SteadyTime deadline() const override { return clock_.Steady() + kPatience; }
   void RunUntil(const bool& done) override {
     while (!done) loop_.RunTurn();  // the deadline ends what hangs
   }
@@ -132,6 +133,8 @@ struct Counts {
   uint64_t asks = 0, granted = 0, rates = 0, queued = 0, granted_late = 0, renewed = 0, released = 0,
            lost = 0;
   uint64_t forgotten = 0, crashes = 0, strangers = 0, given_up = 0;
+  // On a machine that is too busy a call may come to nothing, or a charge be lost sight of.
+  uint64_t unavailable = 0, rates_unsure = 0;
 
   void Add(const Counts& other) {
     for (size_t i = 0; i < sizeof(Counts) / sizeof(uint64_t); ++i)
@@ -212,7 +215,12 @@ class Holder {
       const Answer answer = client_->Ask(request);
       const SteadyTime got = redis_.Steady();
       ++counts_.asks;
-      ASSERT_EQ(answer.result.state, engine::GroupState::kDecided) << ToString(answer.result.reason);
+      if (answer.result.state == engine::GroupState::kUnavailable) {
+        ++counts_.unavailable;
+        if (request.asks.size() > 1) ++counts_.rates_unsure;
+        return;  // what may have been granted all the same is undone, or nobody's until it expires
+      }
+      ASSERT_EQ(answer.result.state, engine::GroupState::kDecided);
       if (answer.outcome() == Outcome::kAllowed) {
         if (again) ++counts_.granted_late;
         return Hold(request, answer, sent, got);
@@ -263,6 +271,7 @@ class Holder {
   void Leave(const Answer& waiting) {
     ++counts_.given_up;
     const PermitFate fate = client_->Leave(waiting.waiting);
+    if (Unavailable(fate)) return;
     EXPECT_TRUE(fate == PermitFate::kReleased || fate == PermitFate::kUnknown) << ToString(fate);
   }
 
@@ -272,6 +281,7 @@ class Holder {
     const SteadyTime sent = redis_.Steady();
     const EngineTime wall = WallNow();
     const engine::PermitCall call = client_->Call(engine::PermitVerb::kRenew, mine.permit, lease);
+    if (Unavailable(call.fate)) return;  // it ends when it did before, at the earliest
     if (call.fate != PermitFate::kRenewed) return Lost(pick, call.fate, "a false loss");
     ++counts_.renewed;
     EXPECT_GE(call.expires_in, lease);
@@ -286,13 +296,20 @@ class Holder {
     const SteadyTime sent = redis_.Steady();
     const EngineTime wall = WallNow();
     const PermitFate fate = client_->Release(mine.permit);
-    if (fate != PermitFate::kReleased) return Lost(pick, fate, "somebody else's touch");
-    ++counts_.released;
+    const bool unsure = Unavailable(fate);
+    if (!unsure && fate != PermitFate::kReleased) return Lost(pick, fate, "somebody else's touch");
+    if (!unsure) ++counts_.released;
     for (const size_t at : mine.stays) {
       stays_[at].ends = std::min(stays_[at].ends, sent);
       stays_[at].expires = std::min(stays_[at].expires, wall);
     }
-    Bury(pick, true);
+    if (!unsure) return Bury(pick, true);
+    mine_.erase(mine_.begin() + static_cast<ptrdiff_t>(pick));  // asked for again it may be anything
+  }
+  bool Unavailable(PermitFate fate) {
+    if (fate != PermitFate::kUnavailable) return false;
+    ++counts_.unavailable;
+    return true;
   }
   // It may only have expired.
   void Lost(size_t pick, PermitFate fate, const char* else_what) {
@@ -317,6 +334,7 @@ class Holder {
     if (!old_.empty() && random_.Below(2) == 0) {
       const Old& old = old_[random_.Below(old_.size())];
       const PermitFate fate = call(old.permit);
+      if (Unavailable(fate)) return;
       EXPECT_TRUE(fate == PermitFate::kUnknown || (fate == PermitFate::kExpired && !old.released))
           << ToString(fate);
       return;
@@ -334,6 +352,7 @@ class Holder {
         for (size_t i = 0; i < forged.size; ++i) ++forged.places[i].fence;
     }
     const PermitFate fate = call(forged);
+    if (Unavailable(fate)) return;
     EXPECT_TRUE(fate == PermitFate::kUnknown || fate == PermitFate::kExpired) << ToString(fate);
   }
 
@@ -353,13 +372,28 @@ class PermitThreads : public testing::Test {
  protected:
   PermitThreads() {
     const auto all = limits_.all();
-    EXPECT_TRUE(client_.TryRegister({all.begin(), all.end()}));
+    while (!client_.TryRegister({all.begin(), all.end()})) RealLoop::mine->RunFor(Millis(10));
   }
   const core::Limit& LimitOf(size_t bucket) const {
     return bucket < std::size(kKeys) ? *limits_.first : *limits_.second;
   }
+  static std::string_view KeyOf(size_t bucket) { return kKeys[bucket % std::size(kKeys)]; }
+  // Until it is decided.
+  Answer Ask(const Request& request) {
+    for (;;) {
+      Answer answer = client_.Ask(request);
+      if (answer.result.state != engine::GroupState::kUnavailable) return answer;
+      RealLoop::mine->RunFor(Millis(10));
+    }
+  }
   engine::HolderList Holders(size_t bucket) {
-    return client_.Holders(LimitOf(bucket), {}, kKeys[bucket % std::size(kKeys)]);
+    engine::HolderList list;
+    Request request;
+    request.mode = engine::Mode::kHolders;
+    request.asks = {{&LimitOf(bucket), KeyOf(bucket), 0}};
+    request.listing = &list;
+    EXPECT_EQ(Ask(request).result.state, engine::GroupState::kDecided);
+    return list;
   }
   // Beside those who work: what the store says.
   void WatchUntil(SteadyTime end) {
@@ -380,12 +414,20 @@ class PermitThreads : public testing::Test {
       EXPECT_EQ(list.in_use, 0);
       EXPECT_EQ(list.entries.size(), 0U);
       Request request;
-      request.asks = {{&LimitOf(bucket), kKeys[bucket % std::size(kKeys)], LimitOf(bucket).params.capacity}};
+      request.asks = {{&LimitOf(bucket), KeyOf(bucket), LimitOf(bucket).params.capacity}};
       request.permit = core::PermitAsk{.id = {~uint64_t{0}, bucket}};
-      EXPECT_EQ(client_.Ask(request).outcome(), Outcome::kAllowed)
-          << "nobody stands before him, and nothing is held";
+      EXPECT_EQ(Ask(request).outcome(), Outcome::kAllowed)
+          << "somebody stands before him, or something is held";
       EXPECT_EQ(Holders(bucket).waiting, 0);
     }
+  }
+  // C69: what permits refused was not spent.
+  void ExpectRatesSpent(const Counts& counts) {
+    Request request;
+    request.asks = {{limits_.rate.get(), "k", 0}};
+    const int64_t spent = kRate - Ask(request)[0].remaining;
+    EXPECT_GE(spent, static_cast<int64_t>(counts.rates));
+    EXPECT_LE(spent, static_cast<int64_t>(counts.rates + counts.rates_unsure));
   }
 
   RealRedis redis_;
@@ -403,15 +445,16 @@ TEST_F(PermitThreads, NeverMoreThanNHoldNobodyTouchesAnothersAndAllIsBackALeaseA
   for (const auto& holder : holders) threads.emplace_back([&, work = holder.get()] { work->Work(end); });
   WatchUntil(end);
   for (std::thread& thread : threads) thread.join();
-  RealLoop::mine->RunFor(kLongest);
-  ExpectAllIsBack();
-
   Counts counts;
   std::array<std::vector<Stay>, kBuckets> stays;
   for (const auto& holder : holders) {
     counts.Add(holder->counts());
     for (const Stay& stay : holder->stays()) stays[stay.bucket].push_back(stay);
   }
+  // What nobody heard of may run until its call's deadline.
+  RealLoop::mine->RunFor(kLongest + (counts.unavailable > 0 ? kPatience : Micros{}));
+  ExpectAllIsBack();
+  ExpectRatesSpent(counts);
   for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
     const int64_t permits = LimitOf(bucket).params.capacity;
     const fixtures::Verdicts verdicts = fixtures::Judge(stays[bucket]);
@@ -423,13 +466,12 @@ TEST_F(PermitThreads, NeverMoreThanNHoldNobodyTouchesAnothersAndAllIsBackALeaseA
               << " grants, at most " << verdicts.most_by_engine << " held by the engine's clock, "
               << verdicts.most_by_holders << " by the holders'" << std::endl;
   }
-  // C69: what permits refused was not spent.
-  EXPECT_EQ(client_.Check(*limits_.rate, 0).remaining, kRate - static_cast<int64_t>(counts.rates));
   std::cout << "asks " << counts.asks << ", granted " << counts.granted << " (after waiting "
             << counts.granted_late << ", with a rate " << counts.rates << "), queued " << counts.queued
             << ", given up " << counts.given_up << ", renewed " << counts.renewed << ", released "
             << counts.released << ", run out " << counts.lost << ", forgotten " << counts.forgotten
-            << ", crashes " << counts.crashes << ", strangers " << counts.strangers << std::endl;
+            << ", crashes " << counts.crashes << ", strangers " << counts.strangers << ", unavailable "
+            << counts.unavailable << std::endl;
   for (const uint64_t some :
        {counts.granted_late, counts.rates, counts.renewed, counts.released, counts.forgotten})
     EXPECT_GT(some, 0U);
