@@ -68,10 +68,11 @@ class Limiter::Impl {
       limits_;  // under reload_mutex_; what a server's snapshot brings is in force here too
   embed::Places places_;
   std::unique_ptr<embed::Remote> remote_;
-  Mutex own_mutex_;
-  std::unique_ptr<embed::Remote> own_loop_ GUARDED_BY(own_mutex_);
   std::optional<engine::SnapshotLock> snapshot_lock_;  // until the keeper's last snapshot is written
   std::unique_ptr<embed::SnapshotKeeper> keeper_;
+  Mutex own_mutex_;
+  // Below the keeper: what it gives back at the end, the last snapshot does not have any more.
+  std::unique_ptr<embed::Remote> own_loop_ GUARDED_BY(own_mutex_);
 
   Mutex reload_mutex_;                             // one reload at a time
   bool loaded_ GUARDED_BY(reload_mutex_) = false;  // a policy, at least once

@@ -1,9 +1,13 @@
 #include "penstock/permit.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -168,6 +172,25 @@ TEST(Permit, MayOutliveItsLimiter) {
   limiter.reset();
   EXPECT_FALSE(got.permit.held());
   EXPECT_TRUE(got.permit.lost().stop_requested());
+}
+
+TEST(Permit, WhatIsGivenBackAtTheEndIsNotInTheLastSnapshot) {
+  const std::filesystem::path dir =
+      std::filesystem::path(testing::TempDir()) / ("penstock-permit-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(dir);
+  LimiterOptions options;
+  options.policy_text = kPolicy;
+  options.snapshot_file = (dir / "state").string();
+  Expected<Limiter> first = Limiter::Open(options);
+  ASSERT_TRUE(first);
+  std::optional<Limiter> limiter(*std::move(first));
+  const Acquired got = limiter->Acquire("api", {{"tenant", "a"}});
+  ASSERT_TRUE(got.permit.held());
+  limiter.reset();
+  Expected<Limiter> next = Limiter::Open(options);
+  ASSERT_TRUE(next) << next.error().message;
+  EXPECT_EQ(next->Look("api", {{{"tenant", "a"}}}).remaining, 2);
+  std::filesystem::remove_all(dir);
 }
 
 // Many threads, N = 2: never more than two at work.
