@@ -126,6 +126,7 @@ Result<void> Worker::Accept() {
 void Worker::Drain() {
   loop_.Post([this] {
     for (const auto& listener : listeners_) listener->Drain();
+    decider_.Drain();  // else who waits for a permit is closed on without an answer
     drained_.store(true, std::memory_order_release);
   });
 }

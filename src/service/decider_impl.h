@@ -68,6 +68,8 @@ class DeciderImpl final : public Decider,
   // Not while a Flush is under way.
   std::optional<Error> DecideNow(const Request& request, Decision& decision);
 
+  // Nobody waits for a permit from now on; who does is asked one last time, and answered by what is there.
+  void Drain();
   // Answers what waits for a newer policy or a permit, as unavailable; nothing waits from now on. Flushes.
   void Close();
 
@@ -236,6 +238,7 @@ class DeciderImpl final : public Decider,
   Context* filling_ = nullptr;
   Context* repeating_ = nullptr;   // in filled_, open for more of its deadline
   std::vector<Context*> waiting_;  // for a newer policy; their requests are not matched yet
+  bool draining_ = false;          // nobody waits for a permit any more
   bool closed_ = false;            // nothing waits any more
   bool deciding_ = false;          // inside Flush or Decided: a nested Flush only asks for another round
   bool flush_wanted_ = false;

@@ -43,7 +43,7 @@ bool HasSeenTo(const engine::PermitId& place, engine::Batch& batch, const engine
 }  // namespace
 
 Micros DeciderImpl::WaitLeft(const Request& request, const Asked& asked) const {
-  if (options_.timer == nullptr || closed_) return {};
+  if (options_.timer == nullptr || draining_ || closed_) return {};
   if (asked.waiter == nullptr) return Millis(request.options.max_wait.count());
   return std::max(asked.waiter->until - clock_.Steady(), Micros{});
 }
@@ -110,7 +110,7 @@ Waiter* DeciderImpl::BeginWait(const Context& context, const Pending& pending) {
 void DeciderImpl::Rest(Waiter& waiter, Micros ask_again_after) {
   const SteadyTime now = clock_.Steady();
   waiter.due = now + std::max(ask_again_after, WaitingRoom::kAtLeast);
-  if (std::exchange(waiter.woken, false)) return AskAgain(waiter);
+  if (std::exchange(waiter.woken, false) || draining_) return AskAgain(waiter);
   Arm(waiter, now + WaitingRoom::AskAfter(waiter, ask_again_after));
 }
 
@@ -186,6 +186,12 @@ void DeciderImpl::ForsakeAllOf(const Receiver& receiver) {
     Waiter& waiter = *at++;
     if (waiter.receiver == &receiver) Forsake(waiter);
   }
+}
+
+// Not as unavailable: the engine is there, and on_failure: allow would let them all through without a permit.
+void DeciderImpl::Drain() {
+  draining_ = true;
+  AskAllAgain();
 }
 
 void DeciderImpl::RefuseWaiting() {

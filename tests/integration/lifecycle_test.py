@@ -177,6 +177,19 @@ class Stop(harness.TestCase):
                 server.signal(signal.SIGTERM)
                 self.assertEqual(server.wait(), 1)
 
+    def test_who_waits_for_a_permit_is_answered_at_the_stop(self):
+        semaphore = {"key": "s", "limit": {"permits": 1, "lease": "1h"}}
+        with harness.penstock() as server, Http(server.http) as http, Resp(server.resp) as resp, \
+                Http(server.http) as other:
+            self.assertEqual(http.check(semaphore).status, 200)
+            http.send("POST", "/v1/check", {**semaphore, "max_wait_ms": 60_000})
+            resp.send("PEN.ACQUIRE", "s", 1, 3_600_000, "WAIT", 60_000)
+            harness.wait_for(lambda: other.ask("GET", "/v1/holders?key=s").json()["waiting"] == 2)
+            server.signal(signal.SIGTERM)
+            self.assertEqual(http.receive().json()["outcome"], "denied")
+            self.assertEqual(resp.receive()[:2], [0, "denied"])
+            self.assertEqual(server.wait(), 0)
+
     def test_every_answer_that_was_asked_for_before_the_stop_comes(self):
         """Clients that ask without a pause: each gets whole answers to the end, then a close."""
         with harness.penstock("--threads", 2) as server:
