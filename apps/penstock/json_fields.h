@@ -15,6 +15,8 @@ namespace penstock::app {
 
 // A string or a number as text; "-" for null and for what is not there; anything else as JSON.
 std::string Text(const boost::json::object& object, std::string_view name);
+// A name that a stranger may have chosen, fit for a terminal: control characters are shown as \xNN.
+std::string Printable(std::string_view text);
 // False where it is not true.
 bool Flag(const boost::json::object& object, std::string_view name);
 // 0 where it is no whole number.

@@ -88,7 +88,8 @@ void PrintHolders(const json::object& answer) {
     const json::object& holder = entry.as_object();
     std::string line = Text(holder, "id") + "  weight " + Text(holder, "weight") + ", expires in " +
                        Text(holder, "expires_in_ms") + " ms, fence " + Text(holder, "fence");
-    if (const std::string name = Text(holder, "holder"); !name.empty() && name != "-") line += ", " + name;
+    if (const std::string name = Text(holder, "holder"); !name.empty() && name != "-")
+      line += ", " + Printable(name);
     Print(line);
   }
   if (Flag(answer, "more")) Print("and more that are not listed");

@@ -97,6 +97,11 @@ class Commands(Case):
         self.assertEqual(self.holders()["in_use"], 0)
         self.assertEqual(self.holders("/v1/limits/api/in-flight/holders?user=2")["in_use"], 1)
 
+    def test_a_holders_name_cannot_move_the_terminal(self):
+        self.penstock(0, "acquire", "api", "user=1", "--holder", "a\x1b[2J\u009b\nb é")
+        shown = self.penstock(0, "holders", "api", "in-flight", "user=1")
+        self.assertTrue(shown.endswith(r", a\x1b[2J\x9b\x0ab é"), shown)
+
     def test_without_a_policy(self):
         ad_hoc = ("--key", "sema: a&b", "--permits", "1", "--lease", "10s")
         permit = self.penstock(0, "acquire", *ad_hoc, "--holder", "me")
