@@ -59,6 +59,14 @@ class Store {
     clients_.push_back(server.Connect());
   }
 
+  // As strict limits need it; a replica that is slow for as long as that, on a machine that is busy, stops everything.
+  void StopWhenCutOff() {
+    for (RedisClient& client : clients_) {
+      client.Must("CONFIG", "SET", "min-replicas-to-write", "1");
+      client.Must("CONFIG", "SET", "min-replicas-max-lag", "20");
+    }
+  }
+
  private:
   std::vector<const RedisServer*> servers_;
   std::vector<RedisClient> clients_;  // of the default user
@@ -84,6 +92,8 @@ class SentinelStore final : public Store {
                                       "down-after-milliseconds", kLongAgo);
     }
     for (size_t i = 0; i < set_.servers(); ++i) Add(set_.server(i));
+    StopWhenCutOff();
+    set_.WaitReplicas();
   }
   std::string Url() const override { return set_.Url(); }
 
@@ -98,6 +108,7 @@ class ClusterStore final : public Store {
       cluster_.node(i).Connect().Must("CONFIG", "SET", "cluster-node-timeout", kLongAgo);
     }
     for (size_t i = 0; i < fixtures::Cluster::kNodes; ++i) Add(cluster_.node(i));
+    StopWhenCutOff();
   }
   std::string Url() const override { return cluster_.Url(); }
 

@@ -26,6 +26,8 @@ inline constexpr uint8_t kAskFlag = 64;  // a group: what it brings to hold foll
 inline constexpr size_t kAskBytes = 42;
 // Of an operation.
 inline constexpr uint8_t kShadowFlag = 1;
+inline constexpr uint8_t kStrictFlag =
+    2;  // what the reply tells of it begins with the instant from which it may grant
 
 inline constexpr size_t kNameAt = 14;  // in an operation: a hash of its bucket's key
 // Of a changed operation, in a reply.

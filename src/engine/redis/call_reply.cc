@@ -148,6 +148,8 @@ bool ReplyReader::ReadGroup(Sent& sent) {
     case 'U':
       Refuse(sent, Answer::kDecided, GroupState::kUnknownId, Reason::kNone);
       return true;
+    case 'T':
+      return ReadUnguarded(sent);
     case 'L':
       Refuse(sent, Answer::kLate, GroupState::kUnavailable, Reason::kTimeout);
       return true;
@@ -187,6 +189,7 @@ std::span<core::Operation> ReplyReader::Borrow(const Sent& sent, const Asked& as
     core::Limit& limit = room_.limits[i];
     packed.Unpack(limit);
     limit.shadow = !asked.plain && (static_cast<uint8_t>(bytes[5]) & kShadowFlag) != 0;
+    limit.strict = !asked.plain && (static_cast<uint8_t>(bytes[5]) & kStrictFlag) != 0;
     room_.edges[i] = packed.edges();
     if (asked.plain) {
       room_.operations[i] = {};
@@ -234,6 +237,11 @@ bool ReplyReader::ReadDecided(Sent& sent, const Asked& asked, char letter) {
     core::Operation& operation = operations[i];
     operation.skipped = false;
     if (!HasBucket(*operation.limit)) continue;
+    if (operation.limit->strict) {
+      const std::string_view from = Take(kNumber);
+      if (from.size() != kNumber) return false;
+      operation.granted_from = {GetDouble(from.data())};
+    }
     if (!TakeFound(*operation.limit, reply_, room_.found[i], operation.bucket)) return false;
   }
   const core::GroupStatus status = core::DecideGroup(operations, asked.options, call_.now_);
@@ -343,10 +351,16 @@ bool ReplyReader::DecideAgain(std::string_view first_answer, size_t count, Hash1
     core::Limit& limit = room_.limits[i];
     if (!packed.Unpack(limit)) return false;
     limit.shadow = (static_cast<uint8_t>(bytes[5]) & kShadowFlag) != 0;
+    limit.strict = (static_cast<uint8_t>(bytes[5]) & kStrictFlag) != 0;
     Rebuild(bytes, limit, room_.operations[i]);
     room_.edges[i] = packed.edges();
     room_.operations[i].boundaries = &room_.edges[i];
     if (!HasBucket(limit)) continue;
+    if (limit.strict) {
+      if (first_answer.size() < kNumber) return false;
+      room_.operations[i].granted_from = {GetDouble(first_answer.data())};
+      first_answer.remove_prefix(kNumber);
+    }
     if (!TakeFound(limit, first_answer, room_.found[i], room_.operations[i].bucket)) return false;
   }
   return first_answer.empty() &&
@@ -426,6 +440,13 @@ bool ReplyReader::ReadHolders(Sent& sent, const Asked& asked) {
   GiveBack(sent, operations);
   Decided(sent, GroupState::kDecided);
   return true;
+}
+
+bool ReplyReader::ReadUnguarded(Sent& sent) {
+  const std::string_view why = Take(1);
+  const Answer answer = why == "1" ? Answer::kNoRun : why == "2" ? Answer::kNoReplicas : Answer::kLag;
+  Refuse(sent, answer, GroupState::kUnavailable, Reason::kEngineDown);
+  return why == "1" || why == "2" || why == "3";
 }
 
 bool ScriptCall::Read(std::span<const resp::ReplyNode> nodes, std::vector<Undo>& undo) {

@@ -42,6 +42,7 @@ class ReplyReader {
   bool ReadChanged(Sent& sent, const Asked& asked);
   bool ReadReplay(Sent& sent, const Asked& asked);
   bool ReadHolders(Sent& sent, const Asked& asked);
+  bool ReadUnguarded(Sent& sent);
   bool DecideAgain(std::string_view first_answer, size_t count, Hash128& permit);
   void Reset(Sent& sent, const Asked& asked);
 

@@ -40,11 +40,15 @@ struct Reply {
 class Exchange {
  public:
   static constexpr int32_t kNoSlot = -1;
+  static constexpr Micros kNoBound{int64_t{1} << 52};
 
   virtual ~Exchange() = default;
 
   // About to be sent on this link (again on another one after a redirect): writes what depends on the server's clock.
   virtual void Prepare(const ClockOffset& clock) noexcept { (void)clock; }
+  // The same, and before it: for how long that server goes on writing once it is cut off from its replicas (0: none can
+  // take its place; kNoBound: it does, or cannot be asked).
+  virtual void Meet(Micros max_lag) noexcept { (void)max_lag; }
   // The whole command in RESP. Unchanged from Prepare until Done.
   virtual std::string_view command() const noexcept = 0;
   // EVALSHA's script, so that NOSCRIPT can be recovered from; null for other commands.

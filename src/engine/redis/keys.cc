@@ -208,14 +208,26 @@ void BucketKeys::AppendWithoutSlot(std::string& out, std::span<const std::string
   AppendKey(out, values);
 }
 
+namespace {
+
+void AppendSlot(std::string& out, std::string_view prefix, int32_t slot) {
+  out += prefix;
+  if (slot < 0) return;
+  out += '{';
+  out += TagOfSlot(slot);
+  out += '}';
+}
+
+}  // namespace
+
+void AppendMarkerKey(std::string& out, std::string_view prefix, int32_t slot) {
+  AppendSlot(out, prefix, slot);
+  out += "strict";
+}
+
 void AppendIdKey(std::string& out, std::string_view prefix, int32_t slot, std::string_view domain,
                  std::string_view id) {
-  out += prefix;
-  if (slot >= 0) {
-    out += '{';
-    out += TagOfSlot(slot);
-    out += '}';
-  }
+  AppendSlot(out, prefix, slot);
   out += "id:";
   AppendEscaped(out, domain, kPlainInName);
   out += ':';

@@ -6,6 +6,8 @@
 //   a bucket of permits    <prefix>{<tag of the slot>}p:<the bucket's name>
 //   a request id, no slots <prefix>id:<domain>:<id>
 //   a request id, slots    <prefix>{<tag of the slot>}id:<domain>:<id>
+//   a marker, no slots     <prefix>strict
+//   a marker, slots        <prefix>{<tag of the slot>}strict
 //
 // <identity> is a hash of Limit::identity (16 hexadecimal digits). Values are joined with commas; every byte of a name,
 // value or id but A-Z a-z 0-9 and some signs is written as %XX, so braces, commas, spaces, line feeds and zero bytes
@@ -85,5 +87,8 @@ Hash128 TakeHash(const char* in);  // 16 bytes
 // The key of a request's id. `slot` is that of the buckets it stands with, or Exchange::kNoSlot.
 void AppendIdKey(std::string& out, std::string_view prefix, int32_t slot, std::string_view domain,
                  std::string_view id);
+
+// The key of the marker by which strict limits tell that the store may have lost what it granted; `slot` likewise.
+void AppendMarkerKey(std::string& out, std::string_view prefix, int32_t slot);
 
 }  // namespace penstock::engine::redis

@@ -41,6 +41,7 @@ class PendingCall final : public Exchange {
  public:
   PendingCall(CallOwner& owner, std::span<const Script> scripts) : call(scripts), owner_(owner) {}
 
+  void Meet(Micros max_lag) noexcept override { call.SetMaxLag(max_lag); }
   void Prepare(const ClockOffset& clock) noexcept override {
     if (clock.known()) call.SetNotAfter(clock.Latest(deadline));
     command_ = call.command();

@@ -91,23 +91,6 @@ void RedisSession::Beat() {
   beat_ = timer_.Schedule(engine_.clock().Steady() + kBeat, [this] { Beat(); });
 }
 
-// What stands for longer than a beat. What a link is in trouble with, it has told itself.
-void RedisSession::TellTrouble() {
-  const std::string_view trouble = topology_->trouble();
-  const bool stands = !trouble.empty() && trouble == trouble_;
-  trouble_ = trouble;
-  if (!stands) return;
-  bool known = false;
-  topology_->ForEachLink([&](ServerLink& link) {
-    known |= !link.last_error().empty() && trouble.find(link.last_error()) != std::string_view::npos;
-  });
-  const SteadyTime now = engine_.clock().Steady();
-  if (known || (trouble == told_ && now - told_at_ < kTellAgain)) return;
-  told_ = trouble;
-  told_at_ = now;
-  Log(LogLevel::kWarning, "redis: " + told_);
-}
-
 EngineTime RedisSession::EstimateNow() const {
   if (!clock_known_) return engine_.clock().Now();
   return {engine_.clock().Steady().us + clock_offset_us_};
@@ -295,8 +278,9 @@ void RedisSession::NameKeys(const Ticket& ticket) {
   part_readable_.clear();
   size_t ends[kMaxLimitsPerRequest + 1];
   size_t readable_ends[kMaxLimitsPerRequest + 1];
-  bool permits = false;
+  bool permits = false, strict = false;
   for (size_t i = 0; i < operations.size(); ++i) {
+    strict |= operations[i].limit->strict;
     const BucketKeys& keys = BindingOf(*operations[i].limit).keys;
     if (keys.permits()) {
       operations[i].name = keys.AppendReadable(readable_bytes_, operations[i].key);
@@ -315,6 +299,8 @@ void RedisSession::NameKeys(const Ticket& ticket) {
     AppendIdKey(key_bytes_, engine_.options().prefix, ticket.slot, ticket.group->domain,
                 ticket.group->request_id);
   }
+  const size_t id_end = key_bytes_.size();
+  if (strict) AppendMarkerKey(key_bytes_, engine_.options().prefix, ticket.slot);
   size_t begin = 0;
   for (size_t i = 0; i < operations.size(); ++i) {
     part_keys_.push_back(std::string_view(key_bytes_).substr(begin, ends[i] - begin));
@@ -327,9 +313,10 @@ void RedisSession::NameKeys(const Ticket& ticket) {
            .group = ticket.group,
            .operations = part_operations_,
            .keys = part_keys_,
-           .id_key = std::string_view(key_bytes_).substr(begin),
+           .id_key = std::string_view(key_bytes_).substr(begin, id_end - begin),
            .by_group = ticket.by_group,
            .readable = part_readable_,
+           .marker = std::string_view(key_bytes_).substr(id_end),
            .session = permits_.session()};
 }
 
@@ -419,33 +406,6 @@ void RedisSession::AnswerAll(PendingCall& call, bool read, const Reply& reply) {
   }
 }
 
-// What an operator can mend, or should report, is told once in a while.
-void RedisSession::TellOdd(const Ticket& ticket, ScriptCall::Answer answer) {
-  using Answer = ScriptCall::Answer;
-  if (answer == Answer::kDecided) [[likely]]
-    return;
-  struct Odd {
-    Answer answer;
-    const char* text;
-  };
-  static constexpr Odd kOdd[] = {
-      {Answer::kFull,
-       "OOM: the server is at maxmemory and may not evict; raise maxmemory, limits need "
-       "maxmemory-policy noeviction"},
-      {Answer::kForeign, "what stands under a key of ours is not ours; choose another prefix, or delete it"},
-      {Answer::kNewer, "a newer Penstock wrote a bucket in a layout that this one does not know; upgrade"},
-      {Answer::kBroken, "the script's answer and the rules do not agree; please report it"},
-  };
-  const SteadyTime now = engine_.clock().Steady();
-  for (size_t i = 0; i < std::size(kOdd); ++i) {
-    if (kOdd[i].answer != answer || now < odd_told_until_[i]) continue;
-    odd_told_until_[i] = now + kTellAgain;
-    std::string line = "redis: ";
-    if (ticket.group != nullptr) line.append("domain ").append(ticket.group->domain).append(": ");
-    Log(LogLevel::kWarning, line + kOdd[i].text);
-  }
-}
-
 void RedisSession::AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent) {
   using Answer = ScriptCall::Answer;
   Counters& counters = engine_.counters();
@@ -477,6 +437,10 @@ void RedisSession::AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent)
       return Refuse(ticket, Reason::kEngineDown);
     case Answer::kNewer:
       Count(counters.newer);
+      return Refuse(ticket, Reason::kEngineDown);
+    case Answer::kNoRun:
+    case Answer::kNoReplicas:
+    case Answer::kLag:
       return Refuse(ticket, Reason::kEngineDown);
     case Answer::kNone:
     case Answer::kBroken:

@@ -103,7 +103,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   std::string trouble_;  // the topology's, at the last beat
   std::string told_;     // in the log
   SteadyTime told_at_;
-  std::array<SteadyTime, 4> odd_told_until_{};  // by kind of answer
+  std::array<SteadyTime, 7> odd_told_until_{};  // by kind of answer
   std::vector<Ticket> queue_;
   std::vector<Ticket> flushing_;
   // Being filled, at most one a script, all for one slot; empty between two flushes. A call that is under way is nobody's

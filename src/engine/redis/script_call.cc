@@ -50,7 +50,8 @@ void AppendCharge(std::string& out, const core::Charge& charge) {
 // Whether the plain script of its algorithm can decide the part.
 bool IsPlain(const CallPart& part) {
   const engine::Group& group = *part.group;
-  if (part.operations.size() != 1 || part.by_group || group.mode != Mode::kCheck || !part.id_key.empty())
+  if (part.operations.size() != 1 || part.by_group || !part.marker.empty() || group.mode != Mode::kCheck ||
+      !part.id_key.empty())
     return false;
   const core::GroupOptions& options = group.options;
   if (options.force || options.partial || options.dry || options.max_wait.count != 0) return false;
@@ -77,6 +78,8 @@ void ScriptCall::Clear() {
   sent_limits_.clear();
   command_.clear();
   not_after_ = {core::kMaxExact};
+  marker_ = 0;
+  max_lag_ = {};
 }
 
 void ScriptCall::Begin(ScriptKind kind) {
@@ -142,7 +145,7 @@ ScriptCall::Added ScriptCall::Add(const CallPart& part) {
   const bool plain = IsPlain(part);
   const ScriptKind kind =
       plain ? static_cast<ScriptKind>(part.operations[0]->limit->params.algorithm) : ScriptKind::kGroup;
-  size_t bytes = kGroupBytes + part.id_key.size();
+  size_t bytes = kGroupBytes + part.id_key.size() + part.marker.size();
   for (const std::string_view key : part.keys)
     bytes += key.size() + PackedLimit::kBytes + kOperationBytes + kChargeBytes;
   for (const std::string_view name : part.readable) bytes += name.size();
@@ -221,6 +224,8 @@ void ScriptCall::AddToGroup(const CallPart& part) {
   AppendDouble(groups_, group.mode == Mode::kAdjust ? 0 : group.keep_id.count);
   Append(groups_, group.fingerprint);
   if (asks) AddAsk(part);
+  const bool strict = group.mode == Mode::kCheck && !part.marker.empty();
+  if (strict) marker_ = AddKey(part.marker);
   for (size_t i = 0; i < part.operations.size(); ++i) {
     const core::Operation& operation = *part.operations[i];
     const core::Limit& limit = *operation.limit;
@@ -230,7 +235,8 @@ void ScriptCall::AddToGroup(const CallPart& part) {
     if (!part.readable.empty()) AddReadable(key, part.readable[i]);
     Append(groups_, AddLimit(limit, calendar ? operation.boundaries : nullptr));
     groups_ += static_cast<char>(operation.unit);
-    groups_ += static_cast<char>(limit.shadow ? kShadowFlag : 0);
+    groups_ +=
+        static_cast<char>((limit.shadow ? kShadowFlag : 0) | (strict && limit.strict ? kStrictFlag : 0));
     AppendDouble(groups_, operation.cost);
     Append(groups_, Checksum64(part.keys[i]));
     if (group.mode == Mode::kAdjust) AppendCharge(groups_, operation.charge);
@@ -284,7 +290,7 @@ std::string_view ScriptCall::command() {
   char not_after[sizeof(double)];
   PutDouble(not_after, not_after_.us);
   command_.reserve(keys_.size() + limits_.size() + groups_.size() + readable_.size() + 160);
-  AppendNumber(command_, '*', 3 + key_places_.size() + (readable_.empty() ? 3 : 4));
+  AppendNumber(command_, '*', 3 + key_places_.size() + (marker_ != 0 ? 5 : readable_.empty() ? 3 : 4));
   AppendBulk(command_, "EVALSHA");
   AppendBulk(command_, script().sha1);
   AppendBulk(command_, std::to_string(key_places_.size()));
@@ -293,13 +299,25 @@ std::string_view ScriptCall::command() {
   not_after_at_ = command_.size() - sizeof not_after - 2;
   AppendBulk(command_, limits_);
   AppendBulk(command_, groups_);
-  if (!readable_.empty()) AppendBulk(command_, readable_);
+  if (!readable_.empty() || marker_ != 0) AppendBulk(command_, readable_);
+  if (marker_ != 0) {
+    std::string guard;
+    Append(guard, marker_);
+    AppendDouble(guard, max_lag_.count);
+    AppendBulk(command_, guard);
+    max_lag_at_ = command_.size() - sizeof(double) - 2;
+  }
   return command_;
 }
 
 void ScriptCall::SetNotAfter(EngineTime not_after) {
   not_after_ = not_after;
   if (!command_.empty()) PutDouble(&command_[not_after_at_], not_after.us);
+}
+
+void ScriptCall::SetMaxLag(Micros max_lag) {
+  max_lag_ = max_lag;
+  if (!command_.empty() && marker_ != 0) PutDouble(&command_[max_lag_at_], max_lag.count);
 }
 
 }  // namespace penstock::engine::redis

@@ -56,7 +56,8 @@ struct CallPart {
   bool by_group = false;                         // ask by the script `group`, although it is plain
   // Of permit limits, in the order of the keys: what a new bucket is called for people. Empty: no such limit.
   std::span<const std::string_view> readable{};
-  uint64_t session = 0;  // who asks: whose word it is that somebody still waits
+  std::string_view marker{};  // the key of the slot's marker; empty: none of the limits is strict
+  uint64_t session = 0;       // who asks: whose word it is that somebody still waits
 };
 
 // What reading a reply needs: reused from call to call.
@@ -83,7 +84,12 @@ class ScriptCall {
     kFull,      // nothing was done: the store has no memory for it
     kForeign,   // nothing was done: something that is not ours is under one of its keys
     kNewer,     // nothing was done: a bucket has a layout that this build does not know
-    kBroken,    // script and core do not agree, or the reply made no sense: an error of ours
+    // Nothing was done, since a limit is strict and the server does not tell which run of it this is; does not stop
+    // when it is cut off from its replicas; does so too late for the limit's lease, or does not say when.
+    kNoRun,
+    kNoReplicas,
+    kLag,
+    kBroken,  // script and core do not agree, or the reply made no sense: an error of ours
   };
 
   struct Sent {
@@ -119,6 +125,8 @@ class ScriptCall {
   std::string_view command();
   // The engine's instant after which the script does nothing. As often as needed, before or after command().
   void SetNotAfter(EngineTime not_after);
+  // Likewise: as Exchange::Meet has it.
+  void SetMaxLag(Micros max_lag);
 
   // The batch of this group is gone, or its request was answered: what a reply says of a charge becomes an Undo.
   static void Abandon(Sent& sent) {
@@ -176,6 +184,9 @@ class ScriptCall {
   std::vector<SentLimit> sent_limits_;
   std::string command_;  // empty: not yet made
   size_t not_after_at_ = 0;
+  uint16_t marker_ = 0;  // number of its key; 0: no limit is strict
+  Micros max_lag_{};
+  size_t max_lag_at_ = 0;
   EngineTime now_{};
   int64_t reclaimed_ = 0;
   CallRoom room_;

@@ -52,6 +52,7 @@ class LinkConnection final : public StreamHandler, public std::enable_shared_fro
 
   void Dial(Dialer& dialer, const DialTarget& target);
   bool greeted() const { return greeted_; }
+  Micros max_lag() const { return greeting_.max_lag(); }
 
   // Writes the exchange's command. Precondition: greeted.
   void Submit(Exchange& exchange, bool asking);

@@ -45,13 +45,16 @@ void Greeting::AddRest(std::string& out) {
     Add(Command::kSelect, out, {"SELECT", std::to_string(options_.database)});
   }
   Add(Command::kTime, out, {"TIME"});
+  // Who decides there (Sentinel does not) must know when a master that is cut off stops.
+  if (options_.topology != TopologyKind::kSingle && !scripts_.empty())
+    Add(Command::kReplicas, out, {"CONFIG", "GET", "min-replicas-*"});
   for (const Script& script : scripts_) Add(Command::kScript, out, {"SCRIPT", "LOAD", script.text});
   Add(Command::kPing, out, {"PING"});
 }
 
 Greeting::State Greeting::Fail(Command command, std::string_view error) {
-  constexpr std::string_view kNames[] = {"HELLO",       "AUTH", "CLIENT SETNAME", "SELECT", "TIME",
-                                         "SCRIPT LOAD", "PING"};
+  constexpr std::string_view kNames[] = {"HELLO", "AUTH",       "CLIENT SETNAME", "SELECT",
+                                         "TIME",  "CONFIG GET", "SCRIPT LOAD",    "PING"};
   // An old server repeats the arguments of a command that it does not know.
   std::string told(error.substr(0, error.find(", with args")));
   const std::string& secret = options_.password;
@@ -76,6 +79,8 @@ Greeting::State Greeting::Refused(Command command, std::string_view error, std::
     }
     case Command::kSetName:
       return State::kGoesOn;  // a name is a courtesy
+    case Command::kReplicas:
+      return State::kGoesOn;  // nobody needs it but strict limits
     case Command::kTime:
     case Command::kScript:
       return Unknown(error) ? State::kGoesOn : Fail(command, error);
@@ -89,6 +94,16 @@ Greeting::State Greeting::Refused(Command command, std::string_view error, std::
   return Fail(command, error);
 }
 
+void Greeting::ReadReplicas(std::span<const resp::ReplyNode> reply) {
+  std::optional<int64_t> least, seconds;
+  for (size_t i = 1; i + 1 < reply.size(); i += 2) {
+    if (reply[i].text == "min-replicas-to-write") least = ParseInt(reply[i + 1].text);
+    if (reply[i].text == "min-replicas-max-lag") seconds = ParseInt(reply[i + 1].text);
+  }
+  const bool bounded = least && seconds && *least > 0 && *seconds > 0 && *seconds < 1'000'000'000;
+  if (bounded) max_lag_ = Seconds(*seconds);
+}
+
 Greeting::State Greeting::Next(std::span<const resp::ReplyNode> reply, std::string& out) {
   const Command command = commands_[next_++];
   const resp::ReplyNode& root = reply.front();
@@ -97,6 +112,8 @@ Greeting::State Greeting::Next(std::span<const resp::ReplyNode> reply, std::stri
     state = Refused(command, root.text, out);
   } else if (command == Command::kHello) {
     AddRest(out);
+  } else if (command == Command::kReplicas && root.type == resp::ReplyType::kArray) {
+    ReadReplicas(reply);
   } else if (command == Command::kTime && root.type == resp::ReplyType::kArray && root.children == 2) {
     const std::optional<int64_t> seconds = ParseInt(reply[1].text);
     const std::optional<int64_t> micros = ParseInt(reply[2].text);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "engine/redis/exchange.h"
 #include "engine/redis/options.h"
 #include "engine/redis/script.h"
 #include "resp/reply_parser.h"
@@ -29,7 +30,10 @@ class Greeting {
   enum class State : uint8_t { kGoesOn, kDone, kFailed };
 
   // Both must outlive it.
-  Greeting(const Options& options, std::span<const Script> scripts) : options_(options), scripts_(scripts) {}
+  Greeting(const Options& options, std::span<const Script> scripts)
+      : options_(options),
+        scripts_(scripts),
+        max_lag_(options.topology == TopologyKind::kSingle ? Micros{} : Exchange::kNoBound) {}
 
   // Appends the first commands.
   void Begin(std::string& out);
@@ -40,15 +44,18 @@ class Greeting {
 
   // TIME's answer, once after it came.
   std::optional<EngineTime> TakeTime() { return std::exchange(time_, std::nullopt); }
+  // As Exchange::Meet has it; good once it is done.
+  Micros max_lag() const { return max_lag_; }
   // After kFailed: the cause and its remedy. Never with a secret in it.
   const std::string& why() const { return why_; }
 
  private:
-  enum class Command : uint8_t { kHello, kAuth, kSetName, kSelect, kTime, kScript, kPing };
+  enum class Command : uint8_t { kHello, kAuth, kSetName, kSelect, kTime, kReplicas, kScript, kPing };
 
   void Add(Command command, std::string& out, std::initializer_list<std::string_view> args);
   void AddAuth(std::string& out);
   void AddRest(std::string& out);
+  void ReadReplicas(std::span<const resp::ReplyNode> reply);
   State Refused(Command command, std::string_view error, std::string& out);
   State Fail(Command command, std::string_view error);
 
@@ -57,6 +64,7 @@ class Greeting {
   std::vector<Command> commands_;  // sent; those from next_ on are not answered
   size_t next_ = 0;
   std::optional<EngineTime> time_;
+  Micros max_lag_;
   std::string why_;
 };
 

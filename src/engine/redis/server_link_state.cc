@@ -75,6 +75,7 @@ Reason LinkState::Send(Exchange& exchange, bool asking) {
     return Reason::kOverload;
   }
   if (current_->greeted()) {
+    exchange.Meet(current_->max_lag());
     exchange.Prepare(offset_);
     current_->Submit(exchange, asking);
   } else {
@@ -136,6 +137,7 @@ void LinkState::BecameUsable() {
 
 void LinkState::SendWaiting() {
   for (const Waiting& next : std::exchange(waiting_, {})) {
+    next.exchange->Meet(current_->max_lag());
     next.exchange->Prepare(offset_);
     current_->Submit(*next.exchange, next.asking);
   }

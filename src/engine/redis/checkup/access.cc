@@ -51,6 +51,10 @@ std::span<const Need> Needs() {
        Where::kEverywhere, false},
       {"+subscribe", "to hear at once what other nodes changed", "SUBSCRIBE CHANNEL", Where::kEverywhere,
        false},
+      {"+info", "in the scripts, for strict limits: to see a restart or a promotion", "INFO server",
+       Where::kEverywhere, false},
+      {"+config|get", "for strict limits: to know when a master that is cut off stops",
+       "CONFIG GET min-replicas-*", Where::kReplicated, false},
       {"+role", "to see that the server is the master", "ROLE", Where::kSentinel},
       {"+cluster|slots", "to know who serves a slot", "CLUSTER SLOTS", Where::kCluster},
       {"+asking", "to follow a slot that moves", "ASKING", Where::kCluster},
@@ -64,6 +68,8 @@ bool Applies(const Need& need, TopologyKind kind) {
       return true;
     case Where::kSentinel:
       return kind == TopologyKind::kSentinel;
+    case Where::kReplicated:
+      return kind != TopologyKind::kSingle;
     case Where::kCluster:
       break;
   }

@@ -21,7 +21,7 @@ struct Need {
   // What to try: words with single spaces; KEY is a scratch key, CHANNEL a channel, both under the prefix, SHA a digest
   // that no script has. Changes nothing that stays.
   std::string_view probe;
-  enum class Where : uint8_t { kEverywhere, kSentinel, kCluster } where = Where::kEverywhere;
+  enum class Where : uint8_t { kEverywhere, kSentinel, kCluster, kReplicated } where = Where::kEverywhere;
   bool required = true;  // without it decisions are unavailable; else something is slower or later
 };
 std::span<const Need> Needs();

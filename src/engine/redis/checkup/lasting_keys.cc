@@ -12,7 +12,9 @@ std::string_view NameOf(std::string_view prefix, std::string_view key) {
 
 bool IsLastingKey(std::string_view prefix, std::string_view key) {
   const std::string_view name = NameOf(prefix, key);
-  return name == "{registry}" || name == "{registry}:versions";
+  const bool marker =
+      name == "strict" || (name.size() == 12 && name[0] == '{' && name.substr(5) == "}strict");
+  return marker || name == "{registry}" || name == "{registry}:versions";
 }
 
 bool IsBookKey(std::string_view prefix, std::string_view key) {

@@ -7,7 +7,7 @@
 
 namespace penstock::checkup {
 
-// Made without a time to live (rule E9): the registered limits.
+// Made without a time to live (rule E9): the registered limits, and the markers of strict limits.
 bool IsLastingKey(std::string_view prefix, std::string_view key);
 // Whose value begins with no layout byte: those, the list of the fleet's nodes, and buckets of permits, which are sets.
 bool IsBookKey(std::string_view prefix, std::string_view key);

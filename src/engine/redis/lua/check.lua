@@ -59,6 +59,7 @@ local function pieces_of(operations)
     else
       pieces[i] = o.found
     end
+    if o.strict and o.limit.finite then pieces[i] = pack('<d', o.granted_from) .. pieces[i] end
   end
   return pieces
 end
@@ -74,6 +75,8 @@ local function check(group, operations)
     local o = operations[i]
     if o.limit.finite and is_outside(o.limit) then return 'C' end
   end
+  answer, problem = hold_back(operations)
+  if answer then return answer, problem end
   for i = 1, #operations do
     local o = operations[i]
     if o.limit.finite then open(o) end

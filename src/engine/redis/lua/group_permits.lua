@@ -39,7 +39,7 @@ end
 function rule.same() return true end
 
 function rule.fits(o, limit, cost)
-  return permits_fit(o.bucket, limit.capacity, cost) and (cost == 0 or not o.overtakes)
+  return permits_fit(o.bucket, limit.capacity, cost) and (cost == 0 or (not o.overtakes and now >= o.granted_from))
 end
 
 function rule.available(o, limit)

@@ -41,7 +41,8 @@ local function operation_at(from, charged, ask)
     instant, window, debt_before, taken, version, at = read('<ddddd', groups, at)
     charge = {at = instant, window = window, debt_before = debt_before, cost = taken, version = version}
   end
-  return {from = from, key = key, limit = limit, rule = limit.rule, unit = unit, shadow = flags % 2 == 1, cost = cost,
+  return {from = from, key = key, limit = limit, rule = limit.rule, unit = unit, shadow = flags % 2 == 1, strict = floor(flags / 2) % 2 == 1,
+          granted_from = 0, cost = cost,
           name = name, asked = cost, allowed = false,
           found = false, stored = false, seen = 0,  -- the bucket: its value, that taken apart, its version as it counts
           stamp = 0, value = 0, before = 0, log = '', first = 1, write = false, saturated = false,  -- and as it becomes
