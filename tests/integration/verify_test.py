@@ -144,12 +144,14 @@ class OneServer(Case):
             self.assertIn("without password", check["figure"])
 
     def test_what_a_node_may_not_ask_is_skipped_and_says_why(self):
-        self.redis.ask("ACL", "SETUSER", NODE, "-info")
+        self.redis.ask("ACL", "SETUSER", NODE, "-info", "-config|get")
         report = Report("--engine", self.redis.url(), *self.calm)
-        self.assertEqual((report.code, report.findings), (0, set()), report)
+        # Strict limits alone need it.
+        self.assertEqual((report.code, report.findings), (1, {"acl"}), report)
+        self.assertIn("lacks +info", self.of(report, "acl", "warning")["figure"])
         for name in ("eviction", "memory", "persistence", "version", "builds", "ttl", "acl-excess"):
             self.assertIn("NOPERM", " ".join(self.of(report, name, "skipped")["details"]), report)
-        for name in ("atomicity", "scripts", "clock", "acl", "latency"):
+        for name in ("atomicity", "scripts", "clock", "latency"):
             self.of(report, name, "ok")
 
     def test_keys_without_ttl_and_values_of_others(self):

@@ -21,6 +21,7 @@ struct Ticket {
   SteadyTime deadline;
   int32_t slot = Exchange::kNoSlot;
   bool by_group = false;  // its plain script sent it on to the one that can do everything
+  uint8_t replicas = 0;   // so many must have what it is granted
   uint64_t undo = 0;      // not 0: the undo's number; no batch, group and sink then
   // Not 0: how often it was refused in a call that it shared (TRYAGAIN). It has a call of its own then: its keys alone
   // say whether it can be run.

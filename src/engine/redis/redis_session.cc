@@ -27,6 +27,7 @@ void ClearVerdicts(std::span<core::Operation> operations) {
 
 RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
     : engine_(engine),
+      dialer_(parts.dialer),
       executor_(parts.executor),
       timer_(parts.timer),
       self_(std::make_shared<RedisSession*>(this)),
@@ -65,6 +66,7 @@ void RedisSession::Close() noexcept {
   RefuseQueued();
   watch_.Stop();
   permits_.Stop();
+  replica_topology_.reset();
   topology_.reset();  // what is in flight is done, its fate unknown
   RefuseQueued();     // a request over several slots may have gone on to its next one
 }
@@ -169,7 +171,12 @@ void RedisSession::StartSpread(Batch& batch, Group& group, SteadyTime deadline, 
 }
 
 void RedisSession::Ask(Batch& batch, Group& group, int32_t slot, SteadyTime deadline, Sink& sink) noexcept {
-  Enqueue({.batch = &batch, .group = &group, .sink = &sink, .deadline = deadline, .slot = slot});
+  Enqueue({.batch = &batch,
+           .group = &group,
+           .sink = &sink,
+           .deadline = deadline,
+           .slot = slot,
+           .replicas = ReplicasOf(group, batch.operations(group))});
 }
 
 void RedisSession::AskUndo(uint64_t number, int32_t slot, SteadyTime deadline) noexcept {
@@ -202,6 +209,11 @@ void RedisSession::Flush() {
     std::stable_sort(flushing_.begin(), flushing_.end(),
                      [](const Ticket& a, const Ticket& b) { return a.slot < b.slot; });
   }
+  // What goes by other connections comes together, too.
+  const auto replicated = [](const Ticket& ticket) { return ticket.replicas > 0; };
+  if (std::any_of(flushing_.begin(), flushing_.end(), replicated)) {
+    std::stable_partition(flushing_.begin(), flushing_.end(), replicated);
+  }
   const SteadyTime now = engine_.clock().Steady();
   for (size_t i = 0; i < flushing_.size(); ++i) {
     if (closed_) {
@@ -224,7 +236,7 @@ void RedisSession::SendOpen() {
 }
 
 void RedisSession::Place(const Ticket& ticket) {
-  ServerLink* const link = topology_->LinkFor(ticket.slot);
+  ServerLink* const link = TopologyOf(ticket).LinkFor(ticket.slot);
   if (link == nullptr) return Refuse(ticket, Reason::kEngineDown);
   if (!open_.empty() && (open_[0]->slot != ticket.slot || open_[0]->link != link)) SendOpen();
   NameKeys(ticket);
@@ -370,6 +382,7 @@ void RedisSession::CallDone(PendingCall& call, const Reply& reply) noexcept {
       Count(engine_.counters().reclaimed, static_cast<uint64_t>(call.call.reclaimed()));
   }
   if (!call.expired) {
+    if (read && !closed_) HoldForReplicas(call, reply);
     AnswerAll(call, read, reply);
   } else {
     Count(engine_.counters().late_replies);
@@ -395,6 +408,7 @@ void RedisSession::UndoCharged(int32_t slot) {
 void RedisSession::AnswerAll(PendingCall& call, bool read, const Reply& reply) {
   for (size_t i = 0; i < call.tickets.size(); ++i) {
     const Ticket& ticket = call.tickets[i];
+    if (ticket.group == nullptr && ticket.undo == 0) continue;  // held for replicas
     if (read) {
       AnswerOne(ticket, call.call.sent()[i]);
     } else if (reply.fate == Fate::kReplied) {
@@ -442,6 +456,7 @@ void RedisSession::AnswerOne(const Ticket& ticket, const ScriptCall::Sent& sent)
     case Answer::kNoReplicas:
     case Answer::kLag:
       return Refuse(ticket, Reason::kEngineDown);
+    case Answer::kTooFewReplicas:
     case Answer::kNone:
     case Answer::kBroken:
       break;

@@ -24,13 +24,18 @@
 #include "engine/redis/queue_watch.h"
 #include "engine/redis/redis_engine.h"
 #include "engine/redis/registry.h"
+#include "engine/redis/replica_wait.h"
 #include "engine/redis/spread_group.h"
 #include "engine/redis/topology.h"
 #include "engine/redis/undo_queue.h"
 
 namespace penstock::engine::redis {
 
-class RedisSession final : public EngineSession, private Asker, private UndoAsker, private CallOwner {
+class RedisSession final : public EngineSession,
+                           private Asker,
+                           private UndoAsker,
+                           private CallOwner,
+                           private WaitOwner {
  public:
   // Calls kept for the next use; each holds the bytes of its last one.
   static constexpr size_t kMaxIdleCalls = 256;
@@ -88,8 +93,15 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   void Beat();
   void TellTrouble();
 
+  // Grants that replicas must have (replica_wait.cc).
+  static uint8_t ReplicasOf(const Group& group, std::span<const core::Operation> operations);
+  Topology& TopologyOf(const Ticket& ticket);
+  void HoldForReplicas(PendingCall& call, const Reply& reply);
+  void ReplicasTold(ReplicaWait& wait, int64_t replicas, Reason reason) noexcept override;
+
   // Constant after construction.
   RedisEngine& engine_;
+  Dialer* const dialer_;
   Executor& executor_;
   Timer& timer_;
   const std::shared_ptr<RedisSession*> self_;  // null inside once this is gone: posted tasks look there
@@ -103,7 +115,7 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   std::string trouble_;  // the topology's, at the last beat
   std::string told_;     // in the log
   SteadyTime told_at_;
-  std::array<SteadyTime, 7> odd_told_until_{};  // by kind of answer
+  std::array<SteadyTime, 8> odd_told_until_{};  // by kind of answer
   std::vector<Ticket> queue_;
   std::vector<Ticket> flushing_;
   // Being filled, at most one a script, all for one slot; empty between two flushes. A call that is under way is nobody's
@@ -117,7 +129,8 @@ class RedisSession final : public EngineSession, private Asker, private UndoAske
   FleetBeat heart_;
   HintLine hint_line_;
   std::unique_ptr<RedisRegistry> registry_;
-  std::unique_ptr<Topology> topology_;  // the last: its links give back what they hold when they go
+  std::unique_ptr<Topology> replica_topology_;  // null until a grant must have replicas
+  std::unique_ptr<Topology> topology_;          // the last: its links give back what they hold when they go
 
   // Room that is used again.
   std::vector<int32_t> slots_;

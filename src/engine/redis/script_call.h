@@ -89,7 +89,8 @@ class ScriptCall {
     kNoRun,
     kNoReplicas,
     kLag,
-    kBroken,  // script and core do not agree, or the reply made no sense: an error of ours
+    kTooFewReplicas,  // never read: what a session makes of a grant that replicas do not have in time
+    kBroken,          // script and core do not agree, or the reply made no sense: an error of ours
   };
 
   struct Sent {

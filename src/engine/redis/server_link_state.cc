@@ -277,6 +277,7 @@ void LinkState::Replied(LinkConnection& connection, const InFlight& entry,
   reply.nodes = nodes;
   reply.received = received;
   reply.link = &handle_;
+  reply.same = &connection == current_.get();
   entry.exchange->Done(reply);
 }
 

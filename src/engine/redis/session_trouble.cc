@@ -48,6 +48,9 @@ void RedisSession::TellOdd(const Ticket& ticket, ScriptCall::Answer answer) {
        "a strict limit grants nothing, since a master that is cut off would go on granting for too long: set "
        "min-replicas-to-write to at least 1, min-replicas-max-lag below the limit's lease, and give the user "
        "+config|get"},
+      {Answer::kTooFewReplicas,
+       "a permit was taken back, since fewer replicas had it in time than its limit asks for: look at the "
+       "server's replicas, and give the user +wait"},
       {Answer::kBroken, "the script's answer and the rules do not agree; please report it"},
   };
   const SteadyTime now = engine_.clock().Steady();

@@ -55,6 +55,8 @@ std::span<const Need> Needs() {
        Where::kEverywhere, false},
       {"+config|get", "for strict limits: to know when a master that is cut off stops",
        "CONFIG GET min-replicas-*", Where::kReplicated, false},
+      {"+wait", "for limits with replicas: to wait until they have a grant", "WAIT 0 1", Where::kEverywhere,
+       false},
       {"+role", "to see that the server is the master", "ROLE", Where::kSentinel},
       {"+cluster|slots", "to know who serves a slot", "CLUSTER SLOTS", Where::kCluster},
       {"+asking", "to follow a slot that moves", "ASKING", Where::kCluster},

@@ -264,7 +264,7 @@ void AddMaster(Finding& finding, const ServerFacts& server, bool has_failover) {
     finding.Add(
         Status::kWarning, server.where, what,
         "a master that is cut off goes on granting until it learns of its successor, and what it granted is "
-        "lost: limits may be exceeded by that much",
+        "lost: limits may be exceeded by that much, and strict limits of permits are refused here",
         "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 10 where each master has two replicas");
     return;
   }
@@ -275,9 +275,13 @@ void AddMaster(Finding& finding, const ServerFacts& server, bool has_failover) {
                 "bring the replicas back");
     return;
   }
-  finding.Add(Status::kOk, server.where, what,
-              has_failover ? "a master without replicas at hand stops granting"
-                           : "nothing takes this server's place");
+  const std::string* const lag = Setting(server, "min-replicas-max-lag");
+  std::string meaning = "nothing takes this server's place";
+  if (has_failover) {
+    meaning = "a master without replicas at hand stops granting";
+    if (lag != nullptr) meaning += " within " + *lag + " s: strict limits of permits need a longer lease";
+  }
+  finding.Add(Status::kOk, server.where, what, meaning);
 }
 
 void AddReplica(Finding& finding, const ServerFacts& server) {
