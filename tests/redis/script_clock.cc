@@ -4,7 +4,8 @@
 
 namespace penstock::fixtures {
 
-// A value with a time to live ends in ~ttl and its last millisecond, as a double.
+// A value with a time to live ends in ~ttl and its last millisecond, as a double; that of a set, which PEXPIRE gives it,
+// stands beside it under a key that ends so.
 std::string_view ScriptClock() {
   static const std::string line = [] {
     std::string lines = R"lua(
@@ -32,8 +33,21 @@ local redis = (function(real)
     if there and (type(there) == 'table' or visible(there)) then return false end
     return call('SET', key, value)
   end
+  local looked = {}
+  local function look(key)
+    if looked[key] then return end
+    looked[key] = true
+    local until_ms = tonumber(real.pcall('GET', key .. '~ttl'))
+    if until_ms and ms > until_ms then real.call('DEL', key, key .. '~ttl') end
+  end
   local function through(call)
     return function(name, ...)
+      if string.sub(name, 1, 1) == 'Z' then look((...)) end
+      if name == 'PEXPIRE' then
+        local key, more = ...
+        real.call('SET', key .. '~ttl', string.format('%.0f', ms + more))
+        return 1
+      end
       if name == 'TIME' then return {string.format('%.0f', second), string.format('%.0f', now - second * 1000000)} end
       if name == 'SET' then return set(call, ...) end
       local reply = call(name, ...)

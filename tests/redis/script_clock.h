@@ -17,7 +17,7 @@
 
 namespace penstock::fixtures {
 
-// For scripts that use TIME, MGET, GET, SET … [PX ms] [NX] and DEL.
+// For scripts that use TIME, MGET, GET, SET … [PX ms] [NX], DEL, and sorted sets with PEXPIRE.
 std::string_view ScriptClock();
 
 // One in each third of the slots, by which fixtures::Cluster deals them out. One server needs only the first.
