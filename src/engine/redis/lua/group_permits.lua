@@ -192,7 +192,7 @@ function rule.holders(o)
     end
   end
   for _, name in ipairs(call('ZRANGEBYSCORE', b.key, 0, 0)) do names[sub(name, 2, 17)] = sub(name, 18) end
-  local used, count, more, from = 0, 0, 0, 0
+  local used, count, more, from, full = 0, 0, 0, 0, false
   repeat
     local list = call('ZRANGEBYSCORE', b.key, '(' .. string.format('%.0f', now), far, 'WITHSCORES', 'LIMIT', from, 1000)
     for i = 1, #list, 2 do
@@ -208,7 +208,9 @@ function rule.holders(o)
       end
     end
     from = from + 1000
-  until #list < 2000
+    full = #list == 2000
+  until not full or from == 10000
+  if full then used, more = b[U], 1 end  -- too many to go through them all: the sum is believed
   out[1] = 'H' .. rule.summary(o, o.stored, o.limit, 0)
   out[2] = pack('<dddBH', b[U], used, waiting, more, count)
   if sums_only and b[U] ~= used then
