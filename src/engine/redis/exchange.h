@@ -35,7 +35,7 @@ struct Reply {
   Reason reason = Reason::kNone;  // not kReplied: why
   SteadyTime received;            // when the bytes were read
   ServerLink* link = nullptr;     // who answered
-  bool same = false;              // what is sent on it before Done returns goes by the connection that answered
+  bool same = false;  // what is sent on it before Done returns goes by the connection that answered
 };
 
 class Exchange {
