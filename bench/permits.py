@@ -23,7 +23,7 @@ return 1
 # Permits, and those that others hold all the time.
 SIZES = [(100, 20), (10_000, 9_000)]
 # Groups of requests under way, requests of each; what is pipelined alike.
-SHAPES = [("64 in flight", 4, 16, 4, 16), ("1 in flight", 1, 1, 1, 1)]
+SHAPES = [("64 in flight", 2, 32, 2, 32), ("1 in flight", 1, 1, 1, 1)]
 WANTED_PAIRS_A_CORE = 2_000_000
 
 

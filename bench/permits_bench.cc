@@ -3,10 +3,12 @@
 //   permits_bench URL PERMITS HELD FLIGHTS EACH PAIRS
 //
 // URL is an engine's (`memory:`, `redis://…`). HELD permits of PERMITS are held by others all the time. FLIGHTS groups
-// of EACH requests are under way at once: a group acquires together, then releases together. Prints one line: pairs,
+// of EACH requests are under way at once, each on a session (so, a connection) of its own: a group acquires together,
+// then releases together. Prints one line: pairs,
 // seconds, CPU microseconds of this process a pair, refused. Used by permits.py, which measures the server beside it.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -53,15 +55,18 @@ std::unique_ptr<core::Limit> Semaphore(int64_t permits) {
 
 class Load final : private engine::Sink, private engine::PermitSink {
  public:
-  Load(net::Loop& loop, const Clock& clock, engine::EngineSession& session, const core::Limit& limit,
+  using Sessions = std::vector<std::unique_ptr<engine::EngineSession>>;
+
+  Load(net::Loop& loop, const Clock& clock, const Sessions& sessions, const core::Limit& limit,
        uint64_t pairs)
-      : loop_(loop), clock_(clock), session_(session), limit_(limit), pairs_(pairs) {}
+      : loop_(loop), clock_(clock), sessions_(sessions), limit_(limit), pairs_(pairs) {}
 
   // Takes as many at once and keeps them.
   bool Hold(size_t count) {
     while (count > 0) {
       Flight& flight = *flights_.emplace_back(std::make_unique<Flight>());
       flight.size = std::min<size_t>(count, 1'000);
+      flight.session = sessions_[0].get();
       flight.keep = true;
       deadline_ = clock_.Steady() + kTimeout;
       count -= flight.size;
@@ -75,6 +80,7 @@ class Load final : private engine::Sink, private engine::PermitSink {
     const size_t first = flights_.size();
     for (size_t i = 0; i < flights; ++i) {
       flights_.emplace_back(std::make_unique<Flight>())->size = each;
+      flights_.back()->session = sessions_[i % sessions_.size()].get();
       ready_.push_back(flights_.back().get());
     }
     // An engine that answers inline has every flight ready again when its step returns.
@@ -96,6 +102,7 @@ class Load final : private engine::Sink, private engine::PermitSink {
 
  private:
   struct Flight {
+    engine::EngineSession* session = nullptr;
     size_t size = 0;
     bool keep = false;
     size_t open = 0;
@@ -119,11 +126,11 @@ class Load final : private engine::Sink, private engine::PermitSink {
       group.token = reinterpret_cast<uintptr_t>(&flight);
       flight.batch.AddOperationInPlace(limit_, {&kKey, 1}).cost = 1;
     }
-    session_.Decide(flight.batch, deadline_, *this);
+    flight.session->Decide(flight.batch, deadline_, *this);
   }
   void Release(Flight& flight) {
     flight.open = flight.calls.size();
-    session_.CallPermits(flight.calls, deadline_, *this);
+    flight.session->CallPermits(flight.calls, deadline_, *this);
   }
   void Decided(engine::Batch& batch, engine::Group& group) noexcept override {
     Flight& flight = *reinterpret_cast<Flight*>(static_cast<uintptr_t>(group.token));
@@ -145,7 +152,7 @@ class Load final : private engine::Sink, private engine::PermitSink {
 
   net::Loop& loop_;
   const Clock& clock_;
-  engine::EngineSession& session_;
+  const Sessions& sessions_;
   const core::Limit& limit_;
   const uint64_t pairs_;
   Random random_{7};
@@ -171,14 +178,16 @@ int Main(int count, char** arguments) {
   }
   net::Loop loop(clock);
   const std::unique_ptr<Dialer> dialer = net::NewDialer(loop);
-  const std::unique_ptr<engine::EngineSession> session =
-      (*engines)->engine().OpenLoop({loop, loop, dialer.get()});
+  Load::Sessions sessions;
+  for (uint64_t i = 0; i < std::max<uint64_t>(number(4), 1); ++i) {
+    sessions.push_back((*engines)->engine().OpenLoop({loop, loop, dialer.get()}));
+  }
   const std::unique_ptr<core::Limit> limit = Semaphore(static_cast<int64_t>(number(2)));
   bool registered = false;
   for (int tries = 0; tries < 100 && !registered; ++tries) {  // until it is connected
     core::Limit* limits[] = {limit.get()};
     bool answered = false;
-    session->Register(limits, [&](const Result<void>& result) {
+    sessions[0]->Register(limits, [&](const Result<void>& result) {
       answered = true;
       registered = result.has_value();
     });
@@ -187,7 +196,12 @@ int Main(int count, char** arguments) {
     loop.Schedule(clock.Steady() + Millis(20), [] {});
     loop.RunTurn();
   }
-  Load load(loop, clock, *session, *limit, number(6));
+  // The other sessions' connections: what is asked before they are there is refused.
+  for (const SteadyTime until = clock.Steady() + Millis(200); clock.Steady() < until;) {
+    loop.Schedule(until, [] {});
+    loop.RunTurn();
+  }
+  Load load(loop, clock, sessions, *limit, number(6));
   if (!registered || !load.Hold(number(3))) {
     std::fprintf(stderr, "the engine cannot be asked, or has no room\n");
     return 1;
@@ -199,7 +213,7 @@ int Main(int count, char** arguments) {
   std::printf("%llu %.6f %.4f %llu\n", static_cast<unsigned long long>(load.done()), seconds,
               (CpuMicros() - cpu) / static_cast<double>(load.done()),
               static_cast<unsigned long long>(load.refused()));
-  session->Close();
+  for (const auto& session : sessions) session->Close();
   return 0;
 }
 
