@@ -141,7 +141,7 @@ int RunRelease(const ReleaseFlags& flags) {
     if (all.size() > 1) all += ',';
     all += "{\"id\":";
     AppendJsonString(all, id);
-    all += ",\"result\":\"" + result + "\"}";
+    all.append(",\"result\":\"").append(result).append("\"}");
     code = std::max(code, ExitCodeOf(answer->fate));
   }
   if (flags.json) Print(all + "]");

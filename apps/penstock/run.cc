@@ -1,11 +1,11 @@
 // `penstock run`: holds a permit while a command runs.
 #include <poll.h>
-#include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>

@@ -6,10 +6,10 @@
 //
 // Prints `ready`, then once a second, on stderr, what it has done. Ends in order on SIGTERM and SIGINT.
 #include <penstock/limiter.h>
-#include <signal.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <stop_token>

@@ -30,7 +30,7 @@ class Turn final : private service::Receiver,
                    private service::HolderReceiver {
  public:
   Turn(service::Decider& decider, const Clock& clock) : decider_(decider), clock_(clock) {}
-  ~Turn() {
+  ~Turn() override {
     decider_.Detach(*this);
     decider_.permits().Detach(*this);
     decider_.permits().Detach(nobody_);

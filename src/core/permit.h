@@ -79,7 +79,7 @@ constexpr std::string_view ToString(PermitFate fate) {
 // Of a permit over several buckets: that of the bucket where it fared worst. Unavailable > expired > unknown > done, so
 // that "done" is true of all of them, and a permit that was lost in one is not told as if it had never been.
 constexpr PermitFate Together(PermitFate a, PermitFate b) {
-  constexpr auto rank = [](PermitFate fate) {
+  constexpr auto kRank = [](PermitFate fate) {
     switch (fate) {
       case PermitFate::kReleased:
       case PermitFate::kRenewed:
@@ -93,7 +93,7 @@ constexpr PermitFate Together(PermitFate a, PermitFate b) {
     }
     return 3;
   };
-  return rank(a) >= rank(b) ? a : b;
+  return kRank(a) >= kRank(b) ? a : b;
 }
 
 // The lease that is granted: what was asked for, never longer than the limit's.

@@ -130,13 +130,14 @@ void PermitCaller::Call(std::span<PermitCall> calls, SteadyTime deadline, Permit
       sink.Called(call);
       continue;
     }
-    auto* const request = new Request{.call = &call,
-                                      .sink = &sink,
-                                      .deadline = deadline,
-                                      .open = call.permit.size,
-                                      .told = {},
-                                      .looked = {},
-                                      .own = {}};
+    Request* const request = std::make_unique<Request>(Request{.call = &call,
+                                                               .sink = &sink,
+                                                               .deadline = deadline,
+                                                               .open = call.permit.size,
+                                                               .told = {},
+                                                               .looked = {},
+                                                               .own = {}})
+                                 .release();
     for (uint8_t place = 0; place < call.permit.size; ++place)
       queue_.push_back({.request = request, .place = place});
   }
