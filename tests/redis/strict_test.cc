@@ -127,21 +127,30 @@ TEST(StrictTest, AFailoverThatLosesGrantsGrantsNothingForALease) {
   ExpectHeldBack(node, *limit);
 }
 
-TEST(StrictTest, WithoutItAFailoverThatLosesGrantsGrantsAllOnceMoreAndNoMore) {
+// False: the late replica heard, in the instant between its waking and the master's death, what it had missed, so that
+// nothing was lost.
+bool GrantsAllOnceMore() {
   LostWrites store({});
   StrictNode node(store.set().Url());
   const auto limit = node.Semaphore(kPermits, Seconds(40), false);
   EXPECT_EQ(node.AskDecided(*limit).outcome, Outcome::kAllowed);
   store.set().WaitReplicas();
-  ASSERT_EQ(node.Call(PermitVerb::kRelease, node.grants.back().permit), PermitFate::kReleased);
+  EXPECT_EQ(node.Call(PermitVerb::kRelease, node.grants.back().permit), PermitFate::kReleased);
   node.grants.clear();
   node.most_held = 0;
   store.CutOff();
   GrantAll(node, *limit);
   store.Promote();
-  EXPECT_EQ(node.AskDecided(*limit).outcome, Outcome::kAllowed);
+  if (node.AskDecided(*limit).outcome != Outcome::kAllowed) return false;
   node.AskUntilGranted(*limit, 2 * kPermits, Seconds(2));
   EXPECT_EQ(node.most_held, 2 * kPermits) << "k = 1";
+  return true;
+}
+
+TEST(StrictTest, WithoutItAFailoverThatLosesGrantsGrantsAllOnceMoreAndNoMore) {
+  bool lost = false;
+  for (int tries = 0; tries < 3 && !lost; ++tries) lost = GrantsAllOnceMore();
+  EXPECT_TRUE(lost);
 }
 
 TEST(StrictTest, AClustersFailoverGrantsNothingForALease) {
