@@ -137,7 +137,9 @@ int RunRelease(const ReleaseFlags& flags) {
     const Result<PermitFateAnswer> answer = client->Release(id, PermitClient::kPatienceMs);
     if (!answer) return ComplainOf(answer.error());
     const std::string result(core::ToString(answer->fate));
-    if (!flags.json) Print(flags.what.size() == 1 ? result : id + ": " + result);
+    std::string line;
+    if (flags.what.size() > 1) line.append(id).append(": ");
+    if (!flags.json) Print(line.append(result));
     if (all.size() > 1) all += ',';
     all += "{\"id\":";
     AppendJsonString(all, id);
