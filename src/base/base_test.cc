@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
 #include "base/ascii.h"
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -33,6 +37,21 @@ TEST(Clock, SystemClockIsNearWallTimeAndMonotone) {
   const EngineTime first = clock.Now();
   EXPECT_GT(first.us, 1'700'000'000'000'000);
   EXPECT_LE(first, clock.Now());
+}
+
+// A clock that went before the servers' would call a lease over that still runs.
+TEST(Clock, SystemClockNeverGoesBeforeTheWallClock) {
+  int64_t behind_us = std::numeric_limits<int64_t>::max();
+  for (int i = 0; i < 10'000; ++i) {
+    const SystemClock clock;
+    const EngineTime now = clock.Now();
+    const int64_t wall_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                                std::chrono::system_clock::now().time_since_epoch())
+                                .count();
+    ASSERT_LE(now.us, wall_us) << "clock " << i;
+    behind_us = std::min(behind_us, wall_us - now.us);
+  }
+  EXPECT_LT(behind_us, 1'000'000);
 }
 
 TEST(Clock, ManualClockStepsBackButSteadyDoesNot) {

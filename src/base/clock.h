@@ -19,7 +19,8 @@ class Clock {
 };
 
 // Wall clock at construction plus boot-time clock since; re-anchored forward once a minute, so that calendar
-// windows stay true while a step back of the wall clock never reaches a decision.
+// windows stay true while a step back of the wall clock never reaches a decision. Never ahead of a wall clock that
+// makes no such step.
 class SystemClock final : public Clock {
  public:
   SystemClock();
