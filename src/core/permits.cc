@@ -36,8 +36,8 @@ bool Permits::Adjust(const Scene& scene, const Charge& charge, int64_t delta, Bu
   const Holder* const own = scene.bucket.present ? scene.bucket.own : nullptr;
   const bool held = own != nullptr && own->expires_at > scene.now;
   if (delta < 0) {
-    edit.write = held;
     if (!held) return false;
+    edit.write = true;
     edit.permit = PermitChange::kRelease;
     edit.state.value -= own->weight;
     return false;

@@ -223,6 +223,7 @@ TEST_F(PermitsTest, AnUndoGivesBackByIdWhateverTheLimitHasBecomeAndALateReportMa
     operation.bucket = book_.View(limit_.params, ask.id, now_);
     AdjustCharge(operation, charge, delta, now_, &ask);
     book_.Apply(operation.edit, operation.charge, ask);
+    return operation.edit.write;
   };
   const Charge first = charge_;
   const Charge elsewhere{.at = now_, .window = {now_.us + 9}, .debt_before = (now_ + kLease).us};
@@ -233,8 +234,10 @@ TEST_F(PermitsTest, AnUndoGivesBackByIdWhateverTheLimitHasBecomeAndALateReportMa
   limit_.version = 2;
   adjust(1, first, -1);
   EXPECT_EQ(book_.in_use(now_), 2);
-  adjust(1, first, -1);
+  EXPECT_TRUE(adjust(1, first, -1)) << "the bucket is under an older version, and comes under this one";
   EXPECT_EQ(book_.in_use(now_), 2);
+  limit_.version = 1;
+  EXPECT_FALSE(adjust(1, first, -1)) << "nobody is there";
 }
 
 // Crashes, releases and renewals at random, judged by the holders' own deadlines.
