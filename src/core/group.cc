@@ -10,10 +10,6 @@ namespace {
 
 bool IsFinite(const Limit& limit) { return limit.params.kind == RateKind::kFinite; }
 
-bool IsPermits(const Operation& operation) {
-  return operation.limit->params.algorithm == Algorithm::kPermits;
-}
-
 // The bucket remembers newer parameters than the operation brings.
 bool IsStale(const Operation& operation) {
   return operation.bucket.present && operation.bucket.version > operation.limit->version;
@@ -164,17 +160,14 @@ int64_t PartialCost(std::span<const Operation> operations, const Operation& aske
   return std::max<int64_t>(cost, 1);
 }
 
-// The first limit whose queue the asker may stand in: nothing else than permits refuses, and all of them only for now.
+// The first limit whose queue the asker may stand in.
 Operation* WhereToQueue(std::span<Operation> operations, const GroupOptions& options) {
   if (options.dry || options.permit == nullptr || options.permit->queue_for.count <= 0) return nullptr;
-  if (GroupOutcome(operations) != Outcome::kDenied) return nullptr;
-  Operation* first = nullptr;
+  if (!PermitsAloneRefuse(operations)) return nullptr;
   for (Operation& operation : operations) {
-    if (operation.limit->shadow || operation.verdict.outcome == Outcome::kAllowed) continue;
-    if (!IsPermits(operation)) return nullptr;
-    if (first == nullptr) first = &operation;
+    if (!operation.limit->shadow && operation.verdict.outcome != Outcome::kAllowed) return &operation;
   }
-  return first;
+  return nullptr;
 }
 
 // Who stands in a queue keeps his place in it, and nobody stands in two.
@@ -210,7 +203,7 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
              [&](auto rule) { Open(rule, SceneOf(operation, now), operation); });
   }
   for (Operation& operation : operations) {
-    const bool share = partial && operation.cost > 0 && !IsPermits(operation);
+    const bool share = partial && operation.cost > 0 && !IsPermits(*operation.limit);
     const int64_t cost = share ? PartialCost(operations, operation, now) : operation.cost;
     operation.verdict.taken = cost;  // what it will take, if all are allowed
     if (!IsFinite(*operation.limit)) continue;
@@ -233,7 +226,7 @@ void DecideAll(std::span<Operation> operations, const GroupOptions& options, Eng
     Dispatch(operation.limit->params.algorithm, [&](auto rule) {
       const Scene scene = SceneOf(operation, now, options.permit);
       Spend(rule, scene, cost, operation);
-      if (IsPermits(operation)) Queue(operation, &operation == line, options);
+      if (IsPermits(*operation.limit)) Queue(operation, &operation == line, options);
       const bool deferred = operation.verdict.taken == 0 && IsDeferred(rule, operation, options);
       Tell(rule, scene, deferred, operation);
     });
@@ -291,6 +284,15 @@ Outcome GroupOutcome(std::span<const Operation> operations) {
   return worst;
 }
 
+bool PermitsAloneRefuse(std::span<const Operation> operations) {
+  if (GroupOutcome(operations) != Outcome::kDenied) return false;
+  for (const Operation& operation : operations) {
+    const bool refuses = !operation.limit->shadow && operation.verdict.outcome != Outcome::kAllowed;
+    if (refuses && !IsPermits(*operation.limit)) return false;
+  }
+  return true;
+}
+
 void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, EngineTime now,
                   const PermitAsk* permit) {
   JudgeWithoutNumber(operation);
@@ -300,7 +302,7 @@ void AdjustCharge(Operation& operation, const Charge& charge, int64_t delta, Eng
   if (IsStale(operation)) return;
   const int64_t change = std::max(delta, -std::max<int64_t>(charge.cost, 0));
   // What was to come back. A permit is given back by its id, whatever its limit has become.
-  const bool lost = !IsPermits(operation) && bucket.present && bucket.version > charge.version;
+  const bool lost = !IsPermits(*operation.limit) && bucket.present && bucket.version > charge.version;
   const int64_t kept = lost ? std::max<int64_t>(change, 0) : change;
   Dispatch(operation.limit->params.algorithm,
            [&](auto rule) { Amend(rule, charge, kept, operation, now, permit); });

@@ -55,6 +55,9 @@ constexpr int Severity(Outcome outcome) {
 // The severest verdict among a group's enforced limits.
 Outcome GroupOutcome(std::span<const Operation> operations);
 
+// Whether the group is refused for now, and by permit limits alone: then a permit that comes back may let it pass.
+bool PermitsAloneRefuse(std::span<const Operation> operations);
+
 // Changes what an earlier charge took by `delta` (whole costs): negative gives back by rule E4 (an undo is
 // -charge.cost), positive charges more by force in the window that was charged, or nothing where that is gone (a
 // token bucket: now). Never more comes back than the charge took. A give-back that meets a bucket written under a newer version than the charge's is dropped.

@@ -48,4 +48,6 @@ struct Limit {
   std::unique_ptr<LimitBinding> binding;  // likewise
 };
 
+inline bool IsPermits(const Limit& limit) { return limit.params.algorithm == Algorithm::kPermits; }
+
 }  // namespace penstock::core

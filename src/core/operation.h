@@ -113,4 +113,9 @@ struct Operation {
   bool skipped = false;  // a replayed answer in which this limit took no part
 };
 
+// Whether the operation put a holder into its bucket.
+inline bool GrantsPermit(const Operation& operation) {
+  return IsPermits(*operation.limit) && operation.charge.cost > 0;
+}
+
 }  // namespace penstock::core

@@ -47,6 +47,11 @@ enum class PermitVerb : uint8_t {
   kLeave,
 };
 
+// What comes of a call that all went well with: what its places are put together from (core::Together).
+constexpr core::PermitFate DoneFate(PermitVerb verb) {
+  return verb == PermitVerb::kRenew ? core::PermitFate::kRenewed : core::PermitFate::kReleased;
+}
+
 struct PermitCall {
   // In.
   PermitVerb verb = PermitVerb::kRelease;

@@ -108,8 +108,8 @@ PermitText ToText(const PermitId& permit) {
 }
 
 bool Holds(const core::Operation& operation) {
-  return operation.limit->params.algorithm == core::Algorithm::kPermits && !operation.skipped &&
-         operation.verdict.outcome == Outcome::kAllowed && operation.charge.cost > 0;
+  return core::GrantsPermit(operation) && !operation.skipped &&
+         operation.verdict.outcome == Outcome::kAllowed;
 }
 
 PermitId GrantedPermit(std::span<const core::Operation> operations, const GroupResult& result) {

@@ -182,7 +182,7 @@ void Compose(const ComposeInput& input, Decision& decision) {
     const LimitInfo& info = input.infos[limit.number];
     Fill(operation, info, asked, result.degraded, part);
     if (input.counters != nullptr) Count(operation, part, input.counters->At(info.slot));
-    holds |= operation.charge.cost > 0 && limit.params.algorithm == core::Algorithm::kPermits;
+    holds |= core::GrantsPermit(operation);
     if (part.shadow) continue;
     if (part.degraded) [[unlikely]] {
       decision.degraded = true;

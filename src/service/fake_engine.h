@@ -233,12 +233,8 @@ class FakeSession final : public engine::EngineSession {
     for (std::string_view part : operation.key) name += std::to_string(part.size()) + ":" + std::string(part);
     return name;
   }
-  static bool IsPermits(const core::Operation& operation) {
-    return operation.limit->params.algorithm == core::Algorithm::kPermits;
-  }
   void CallOne(engine::PermitCall& call) {
-    call.fate = core::PermitFate::kReleased;
-    if (call.verb == engine::PermitVerb::kRenew) call.fate = core::PermitFate::kRenewed;
+    call.fate = engine::DoneFate(call.verb);
     call.reason = Reason::kNone;
     core::BucketEdit edit;
     edit.write = true;
@@ -279,7 +275,7 @@ class FakeSession final : public engine::EngineSession {
     const auto operations = batch.operations(group);
     const core::PermitAsk* const ask = group.options.permit;
     for (core::Operation& operation : operations) {
-      if (IsPermits(operation)) {
+      if (core::IsPermits(*operation.limit)) {
         operation.named = true;
         operation.name = {1, Checksum64(Name(operation))};
         operation.bucket =
@@ -310,7 +306,7 @@ class FakeSession final : public engine::EngineSession {
     }
     for (const core::Operation& operation : operations) {
       if (!operation.edit.write) continue;
-      if (IsPermits(operation)) {
+      if (core::IsPermits(*operation.limit)) {
         books_[operation.name].Apply(operation.edit, operation.charge,
                                      ask == nullptr ? core::PermitAsk{} : *ask);
         fences_[operation.name] = operation.edit.state.before;

@@ -84,7 +84,7 @@ class Client::Collector final : public engine::Sink {
     if (group.result.queued && group.options.permit != nullptr) {
       answer.waiting.id = group.options.permit->id;
       for (const core::Operation& operation : batch.operations(group)) {
-        if (operation.limit->params.algorithm != core::Algorithm::kPermits) continue;
+        if (!core::IsPermits(*operation.limit)) continue;
         answer.waiting.places[answer.waiting.size++].bucket = operation.name;
       }
     }

@@ -254,7 +254,7 @@ void BucketTable::Put(Shard& shard, Slot& slot, bool fresh, const core::Operatio
     params_->AddReference(params);
     params_->Release(slot.params());
   }
-  if (operation.limit->params.algorithm == Algorithm::kPermits) {
+  if (core::IsPermits(*operation.limit)) {
     PutPermits(shard, slot, fresh, operation, now, asker);
     return;
   }

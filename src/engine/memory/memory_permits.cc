@@ -39,7 +39,7 @@ void MemorySession::Close() noexcept NO_THREAD_SAFETY_ANALYSIS {
       HolderRecord* const record = table_.PermitsIn(shard, slot);
       if (record == nullptr || record->waiting() == 0) return;
       record->LeaveAllOf(*post_);
-      WakeHead(shard, slot, *record);
+      WakeHead(slot, *record);
     });
     shard.lock.Unlock();
   }
@@ -63,7 +63,7 @@ void MemorySession::BoundQueue(core::Operation& operation) {
 
 void MemorySession::TellPermits(const Work& work) {
   for (const core::Operation& operation : work.operations) {
-    if (operation.limit->params.algorithm == core::Algorithm::kPermits) TellPermit(work, operation);
+    if (core::IsPermits(*operation.limit)) TellPermit(work, operation);
   }
 }
 
@@ -88,10 +88,10 @@ void MemorySession::TellPermit(const Work& work, const core::Operation& operatio
                                     : kOthersAskAgainAfter;
   }
   // Until then room is of no use to whoever is woken: he would ask in vain, and be woken by that.
-  if (!held_back) WakeHead(shard, *slot, *record);
+  if (!held_back) WakeHead(*slot, *record);
 }
 
-void MemorySession::WakeHead(Shard&, const Slot& slot, HolderRecord& record) {
+void MemorySession::WakeHead(const Slot& slot, HolderRecord& record) {
   if (record.waiting() > 0) record.WakeHead(table_.params()[slot.params()].params.capacity, wake_ups_);
 }
 
@@ -108,7 +108,7 @@ void MemorySession::DropHolders(const core::Operation& operation, EngineTime now
     table_.Erase(operation.name);
   } else {
     BucketTable::ExpectIdle(shard, record->IdleAt(lease).us);
-    WakeHead(shard, *slot, *record);
+    WakeHead(*slot, *record);
   }
 }
 
@@ -148,7 +148,7 @@ void MemorySession::ListHolders(const Work& work) {
       list.entries.push_back({at->id, static_cast<uint32_t>(at->weight), at->fence, at->expires_at - work.now,
                               std::string(name)});
     }
-    WakeHead(shard, *slot, *record);
+    WakeHead(*slot, *record);
   }
 }
 
@@ -157,13 +157,10 @@ void MemorySession::CallPermits(std::span<PermitCall> calls, SteadyTime, PermitS
   for (PermitCall& call : calls) {
     call.reason = Reason::kNone;
     call.expires_in = {INT64_MAX};
-    bool first = true;
+    call.fate = call.permit.size == 0 ? core::PermitFate::kUnknown : DoneFate(call.verb);
     for (const PermitPlace& place : call.permit.held()) {
-      const core::PermitFate fate = CallOne(call, place, now);
-      call.fate = first ? fate : core::Together(call.fate, fate);
-      first = false;
+      call.fate = core::Together(call.fate, CallOne(call, place, now));
     }
-    if (first) call.fate = core::PermitFate::kUnknown;
     if (call.fate != core::PermitFate::kRenewed) call.expires_in = {};
     sink.Called(call);
   }
@@ -199,7 +196,7 @@ core::PermitFate MemorySession::CallOne(PermitCall& call, const PermitPlace& pla
       }
     }
     BucketTable::ExpectIdle(shard, record->IdleAt(lease).us);
-    WakeHead(shard, *slot, *record);
+    WakeHead(*slot, *record);
   }
   shard.lock.Unlock();
   return fate;

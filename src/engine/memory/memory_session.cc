@@ -10,10 +10,6 @@ namespace {
 
 bool Charged(const core::Operation& operation) { return operation.charge.cost != 0; }
 
-bool IsPermits(const core::Operation& operation) {
-  return operation.limit->params.algorithm == core::Algorithm::kPermits;
-}
-
 }  // namespace
 
 void MemorySession::Decide(Batch& batch, SteadyTime, Sink& sink) noexcept {
@@ -105,7 +101,7 @@ void MemorySession::DecideOther(const Work& work) NO_THREAD_SAFETY_ANALYSIS {
       Refuse(work, GroupState::kUnavailable, Reason::kFull);
     }
   }
-  if (IsPermits(operation)) TellPermit(work, operation);
+  if (core::IsPermits(*operation.limit)) TellPermit(work, operation);
   shard.lock.Unlock();
 }
 
@@ -206,7 +202,7 @@ void MemorySession::Settle(const Work& work, IdRecord& record) {
     // A shadow limit that had no room took no part.
     const bool took = stored != nullptr && stored->verdict.outcome == Outcome::kAllowed;
     const core::Charge charge = took ? stored->charge : core::Charge{};
-    const int64_t delta = took && !IsPermits(operation) ? operation.cost - charge.cost : 0;
+    const int64_t delta = took && !core::IsPermits(*operation.limit) ? operation.cost - charge.cost : 0;
     core::AdjustCharge(operation, charge, delta, work.now);
   }
   if (!StoreAll(work)) return;
@@ -269,7 +265,7 @@ void MemorySession::Adjust(const Work& work) {
 void MemorySession::Reset(const Work& work) {
   const ShardLocks locks(table_, work.operations);
   for (core::Operation& operation : work.operations) {
-    if (IsPermits(operation)) {
+    if (core::IsPermits(*operation.limit)) {
       DropHolders(operation, work.now);
     } else {
       table_.Erase(operation.name);

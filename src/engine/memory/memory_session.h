@@ -82,7 +82,7 @@ class MemorySession final : public EngineSession {
   // What the group's result says of permits, and who is to be woken.
   void TellPermits(const Work& work);
   void TellPermit(const Work& work, const core::Operation& operation);
-  void WakeHead(Shard& shard, const Slot& slot, HolderRecord& record);
+  void WakeHead(const Slot& slot, HolderRecord& record);
   void DropHolders(const core::Operation& operation, EngineTime now);
   void ListHolders(const Work& work);
   core::PermitFate CallOne(PermitCall& call, const PermitPlace& place, EngineTime now);

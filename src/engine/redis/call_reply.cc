@@ -46,10 +46,6 @@ HeadAsk AskBehind(std::string_view head) {
   return out;
 }
 
-bool Holds(const core::Operation& operation) {
-  return operation.limit->params.algorithm == core::Algorithm::kPermits && operation.charge.cost > 0;
-}
-
 // Until who is the first in a queue asks again by himself: an expiry wakes nobody, and a wake-up may be lost. Who stands
 // behind others has nothing to ask for; when his turn comes his session sees it (queue_watch.h).
 constexpr Micros kAskAgainAtMost = Seconds(1);
@@ -263,7 +259,7 @@ bool ReplyReader::ReadDecided(Sent& sent, const Asked& asked, char letter) {
   if (sent.group != nullptr) {
     GroupResult& result = sent.group->result;
     result.replayable = letter != 'a';
-    if (std::any_of(operations.begin(), operations.end(), Holds)) result.permit_id = asked.ask.id;
+    if (std::any_of(operations.begin(), operations.end(), core::GrantsPermit)) result.permit_id = asked.ask.id;
     for (const core::Operation& operation : operations) {
       if (!operation.verdict.queued) continue;
       result.queued = true;
@@ -396,7 +392,7 @@ bool ReplyReader::ReadReplay(Sent& sent, const Asked& asked_now) {
       operation.skipped = false;
       operation.verdict = room_.operations[j].verdict;
       operation.charge = ChargeAt(&rows[j * kRowBytes + sizeof name + 1]);
-      if (Holds(operation)) sent.group->result.permit_id = permit;
+      if (core::GrantsPermit(operation)) sent.group->result.permit_id = permit;
     }
   }
   return true;
@@ -479,7 +475,7 @@ void ScriptCall::TakeBack(const Sent& sent, std::span<const core::Operation> ope
                       .shadow = operation.limit->shadow,
                       .id_key = std::string(KeyAt(id)),
                       .decided = now_,
-                      .permit = Holds(operation) ? permit : Hash128{}});
+                      .permit = core::GrantsPermit(operation) ? permit : Hash128{}});
     }
     bytes.remove_prefix(each);
   }

@@ -107,7 +107,7 @@ Result<void> CheckPrefix(std::string_view prefix) {
 
 BucketKeys::BucketKeys(std::string_view prefix, const core::Limit& limit)
     : shard_part_(limit.shard_part),
-      permits_(limit.params.algorithm == core::Algorithm::kPermits),
+      permits_(core::IsPermits(limit)),
       prefix_(permits_ ? prefix : std::string_view()) {
   head_ = prefix;
   head_ += '{';

@@ -177,8 +177,7 @@ void SpreadGroup::TakeBack() {
       undo.charge = operation.charge;
       undo.shadow = operation.limit->shadow;
       undo.decided = group.result.now;
-      if (operation.limit->params.algorithm == core::Algorithm::kPermits)
-        undo.permit = group.result.permit_id;
+      if (core::IsPermits(*operation.limit)) undo.permit = group.result.permit_id;
       undo.unless_replayed = true;
       BindingOf(*operation.limit).keys.Append(undo.key, operation.key);
       if (!group.request_id.empty() && group.result.replayable) {  // else the id was not kept
@@ -261,11 +260,7 @@ void SpreadGroup::SettleQueues(GroupResult& result) {
   if (ask == nullptr || ask->queue_for.count <= 0 || request_.group.mode != Mode::kCheck || result.replayed)
     return;
   if (core::GroupOutcome(operations) == Outcome::kAllowed) return;
-  bool waits = core::GroupOutcome(operations) == Outcome::kDenied;
-  for (const core::Operation& operation : operations) {
-    const bool refuses = !operation.limit->shadow && operation.verdict.outcome != Outcome::kAllowed;
-    waits &= !refuses || operation.limit->params.algorithm == core::Algorithm::kPermits;
-  }
+  const bool waits = core::PermitsAloneRefuse(operations);
   for (Part& part : parts_) {
     const GroupResult& one = part.batch.groups()[0].result;
     if (waits && !part.failed && one.queued && !result.queued) {
@@ -275,7 +270,7 @@ void SpreadGroup::SettleQueues(GroupResult& result) {
     }
     for (const uint32_t number : part.operations) {
       core::Operation& operation = operations[number];
-      if (operation.limit->params.algorithm != core::Algorithm::kPermits) continue;
+      if (!core::IsPermits(*operation.limit)) continue;
       operation.verdict.queued = false;
       asker_.LeaveQueue(ask->id, operation.name);
     }

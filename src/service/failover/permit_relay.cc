@@ -18,13 +18,12 @@ struct NoPermitSink final : engine::PermitSink {
 
 // Puts the fate of one place to those before.
 void Join(PermitCall& call, const PermitCall& part) {
-  const bool first = call.fate == PermitFate::kReleased || call.fate == PermitFate::kRenewed;
   if (part.fate == PermitFate::kRenewed) {
     call.expires_in =
         call.expires_in.count == 0 ? part.expires_in : std::min(call.expires_in, part.expires_in);
   }
   if (part.fate == PermitFate::kUnavailable) call.reason = part.reason;
-  call.fate = first ? part.fate : core::Together(call.fate, part.fate);
+  call.fate = core::Together(call.fate, part.fate);
 }
 
 }  // namespace
@@ -46,7 +45,7 @@ void PermitRelay::CallLocal(PermitCall& call, SteadyTime deadline, engine::Permi
     return remote_.CallPermits({&call, 1}, deadline, sink);  // another node's, which has told it or not
   Forward forward{.call = call, .original = &call, .sink = &sink};
   forward.call.permit.size = 0;
-  call.fate = call.verb == PermitVerb::kRenew ? PermitFate::kRenewed : PermitFate::kReleased;
+  call.fate = engine::DoneFate(call.verb);
   call.reason = Reason::kNone;
   call.expires_in = {};
   for (size_t i = 0; i < permit->size; ++i) {

@@ -106,7 +106,7 @@ void Reconciler::Report(const LocalBucket& bucket, const Item& item, Flight& fli
   core::Operation& operation = flight.batch.AddOperation(*bucket.limit, key_);
   operation.cost = item.adjustment.cost;
   operation.charge = item.adjustment.charge;
-  if (bucket.limit->params.algorithm == core::Algorithm::kPermits) {
+  if (core::IsPermits(*bucket.limit)) {
     group.options.permit = CopyAsk(item.adjustment.permit, flight.batch);
   }
   if (core::IsCalendar(bucket.limit->params.window))

@@ -16,8 +16,6 @@ bool IsFinite(const core::Limit& limit) { return limit.params.kind == core::Rate
 
 bool IsLog(const core::Limit& limit) { return limit.params.algorithm == core::Algorithm::kSlidingLog; }
 
-bool IsPermits(const core::Limit& limit) { return limit.params.algorithm == core::Algorithm::kPermits; }
-
 core::Operation& AddAdjustment(engine::Batch& batch, const core::Limit& limit,
                                std::span<const std::string_view> key,
                                const core::WindowBoundaries* boundaries, const Adjustment& adjustment) {
@@ -28,7 +26,7 @@ core::Operation& AddAdjustment(engine::Batch& batch, const core::Limit& limit,
   operation.cost = adjustment.cost;
   operation.charge = adjustment.charge;
   operation.boundaries = boundaries;
-  if (IsPermits(limit)) group.options.permit = CopyAsk(adjustment.permit, batch);
+  if (core::IsPermits(limit)) group.options.permit = CopyAsk(adjustment.permit, batch);
   return operation;
 }
 
@@ -200,7 +198,7 @@ void StandIn::Close(const Chosen& chosen, const core::Operation& decided, bool c
   --bucket.pins;
   const core::Limit& share = chosen.share->limit;
   if (!charged) return;
-  if (IsPermits(share) && mode == engine::Mode::kCheck && decided.charge.cost > 0) {
+  if (core::IsPermits(share) && mode == engine::Mode::kCheck && decided.charge.cost > 0) {
     bucket.use.NotePermit(*mine_.groups()[0].options.permit, decided.charge);
   }
   if (!IsLog(share)) return;
@@ -216,7 +214,7 @@ void StandIn::KeepPermit() {
   LocalPermit permit{.weight = granted.weight};
   const auto told = mine_.operations();
   for (size_t i = 0; i < chosen_.size() && permit.size < engine::kMaxPermitBuckets; ++i) {
-    if (!IsPermits(chosen_[i].share->limit) || told[i].charge.cost <= 0) continue;
+    if (!core::IsPermits(chosen_[i].share->limit) || told[i].charge.cost <= 0) continue;
     const int64_t fence = core::Permits::FenceOf(told[i].charge);
     permit.places[permit.size++] = {
         chosen_[i].name, {told[i].name, fence}, {chosen_[i].operation->name, fence}};
