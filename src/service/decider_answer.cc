@@ -93,17 +93,7 @@ void DeciderImpl::Decided(engine::Batch& batch, engine::Group& group) noexcept {
   if (!outside) return;
   deciding_ = false;
   // Not from here: the engine may be in the middle of its own work.
-  if (std::exchange(flush_wanted_, false)) FlushLater();
-}
-
-void DeciderImpl::FlushLater() {
-  if (std::exchange(flush_posted_, true)) return;
-  executor_.Post([self = self_] {
-    DeciderImpl* const decider = *self;
-    if (decider == nullptr) return;
-    decider->flush_posted_ = false;
-    decider->Flush();
-  });
+  if (std::exchange(flush_wanted_, false)) flush_later_.Post();
 }
 
 bool DeciderImpl::MayRepeat(const PublishedPolicy& used, int repeats, engine::GroupState state) {
@@ -140,9 +130,8 @@ void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engi
 void DeciderImpl::NotePermits(engine::Batch& batch, const engine::Group& group) {
   if (group.result.degraded) return;
   for (const core::Operation& operation : batch.operations(group)) {
-    if (operation.limit->params.algorithm != core::Algorithm::kPermits || operation.charge.cost == 0)
-      continue;
-    notes_.Note(*operation.limit, operation.key, operation.name, batch.policy);
+    if (core::GrantsPermit(operation))
+      notes_.Note(*operation.limit, operation.key, operation.name, batch.policy);
   }
 }
 

@@ -43,7 +43,7 @@ std::optional<Payment> PermitPaymentFor(const core::Limit& limit, const Request&
 
 inline std::optional<Payment> PaymentFor(const core::Limit& limit, const Request& request) {
   const CheckOptions& options = request.options;
-  if (limit.params.algorithm == core::Algorithm::kPermits) [[unlikely]]
+  if (core::IsPermits(limit)) [[unlikely]]
     return PermitPaymentFor(limit, request);
   if (request.look || request.mode == engine::Mode::kReset) return Payment{};
   if (options.costs.empty()) {
@@ -106,7 +106,7 @@ DeciderImpl::DeciderImpl(const engine::Engine& engine, engine::EngineSession& se
       permits_(session, executor, clock, options.timer, options.timeout, counters),
       holders_(*this),
       notes_(options.watch),
-      self_(std::make_shared<DeciderImpl*>(this)) {
+      flush_later_(executor, [this] { Flush(); }) {
   if (options_.timer != nullptr) session_.SetWaker(this);
   store_.AddLoop(executor_, *this);
 }
@@ -116,7 +116,6 @@ DeciderImpl::~DeciderImpl() {
   while (waiting_room_.size() > 0) EndWait(waiting_room_.all().front());
   if (options_.timer != nullptr) session_.SetWaker(nullptr);
   store_.RemoveLoop(*this);
-  *self_ = nullptr;
 }
 
 void DeciderImpl::SetPolicy(PolicyPointer policy) {

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/executor.h"
+#include "base/later.h"
 #include "service/ad_hoc_cache.h"
 #include "service/calendar_cache.h"
 #include "service/compose.h"
@@ -200,7 +201,6 @@ class DeciderImpl final : public Decider,
   // The wait of these is over: matched by the newest policy, they are decided, or refused with the reason.
   void Resume(Context& context, Reason refusal);
   void ResumeAll(Reason refusal);
-  void FlushLater();
   void ReportStale(engine::Batch& batch, const engine::Group& group);
   // Whether to repeat a stale group at once; fetches the newest policy where that is what is stale.
   bool MayRepeat(const PublishedPolicy& used, int repeats, engine::GroupState state);
@@ -242,7 +242,6 @@ class DeciderImpl final : public Decider,
   bool closed_ = false;            // nothing waits any more
   bool deciding_ = false;          // inside Flush or Decided: a nested Flush only asks for another round
   bool flush_wanted_ = false;
-  bool flush_posted_ = false;
   Context now_;  // DecideNow's own
   NoSink no_sink_;
   Decision decision_;
@@ -252,7 +251,7 @@ class DeciderImpl final : public Decider,
   PermitDeskImpl permits_;
   HolderDeskImpl holders_;
   PermitNotes notes_;
-  std::shared_ptr<DeciderImpl*> self_;  // null inside once this is gone: posted tasks look there
+  Later flush_later_;
 };
 
 }  // namespace penstock::service

@@ -81,7 +81,7 @@ DeciderImpl::Context* DeciderImpl::OpenWaiting(SteadyTime deadline) {
   context.timer = options_.timer->Schedule(deadline, [this, &context] {
     std::erase(waiting_, &context);
     Resume(context, Reason::kStale);
-    FlushLater();
+    flush_later_.Post();
   });
   waiting_.push_back(&context);
   return &context;
@@ -105,7 +105,7 @@ void DeciderImpl::ResumeAll(Reason refusal) {
     options_.timer->Cancel(context->timer);
     Resume(*context, refusal);
   }
-  FlushLater();
+  flush_later_.Post();
 }
 
 void DeciderImpl::Close() {

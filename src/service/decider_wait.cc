@@ -32,8 +32,7 @@ bool HasSeenTo(const engine::PermitId& place, engine::Batch& batch, const engine
     return false;
   }
   for (const core::Operation& operation : batch.operations(group)) {
-    if (operation.limit->params.algorithm == core::Algorithm::kPermits &&
-        operation.name == place.places[0].bucket) {
+    if (core::IsPermits(*operation.limit) && operation.name == place.places[0].bucket) {
       return true;
     }
   }
@@ -155,7 +154,7 @@ void DeciderImpl::AskAgain(Waiter& waiter) {
   pending.asked.waiter = &waiter;
   pending.counted = waiter.counted;
   Add(context, *waiter.request, false);
-  FlushLater();
+  flush_later_.Post();
 }
 
 // In the order in which they came: who asked before the head would be refused, and had to be woken again.

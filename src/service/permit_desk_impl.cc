@@ -12,17 +12,13 @@ namespace penstock::service {
 PermitDeskImpl::PermitDeskImpl(engine::EngineSession& session, Executor& executor, const Clock& clock,
                                Timer* timer, std::optional<Micros> timeout, LoopCounters& counters)
     : session_(session),
-      executor_(executor),
       clock_(clock),
       timer_(timer),
       timeout_(timeout),
       counters_(counters),
-      self_(std::make_shared<PermitDeskImpl*>(this)) {}
+      flush_later_(executor, [this] { Flush(); }) {}
 
-PermitDeskImpl::~PermitDeskImpl() {
-  Close();
-  *self_ = nullptr;
-}
+PermitDeskImpl::~PermitDeskImpl() { Close(); }
 
 void PermitDeskImpl::Release(std::string_view id, PermitReceiver& receiver, uint64_t token) {
   Add(id, engine::PermitVerb::kRelease, {}, {&receiver, token});
@@ -36,12 +32,12 @@ void PermitDeskImpl::Renew(std::string_view id, std::chrono::milliseconds lease,
 void PermitDeskImpl::GiveBack(const engine::PermitId& permit) {
   counters_.totals.permits_handed_back.Add(1);
   Add(permit, engine::PermitVerb::kRelease, {}, {});
-  FlushLater();
+  flush_later_.Post();
 }
 
 void PermitDeskImpl::Leave(const engine::PermitId& permit) {
   Add(permit, engine::PermitVerb::kLeave, {}, {});
-  FlushLater();
+  flush_later_.Post();
 }
 
 void PermitDeskImpl::Detach(const PermitReceiver& receiver) {
@@ -159,7 +155,7 @@ void PermitDeskImpl::Called(engine::PermitCall& call) noexcept {
   if (--run.open == 0) Free(run);
   if (!outside) return;
   inside_ = false;
-  if (std::exchange(flush_wanted_, false)) FlushLater();
+  if (std::exchange(flush_wanted_, false)) flush_later_.Post();
 }
 
 void PermitDeskImpl::Count(const engine::PermitCall& call, bool repeated) {
@@ -215,16 +211,6 @@ void PermitDeskImpl::Repeat() {
   }
   counters_.totals.releases_repeated.Add(count);
   Flush();
-}
-
-void PermitDeskImpl::FlushLater() {
-  if (std::exchange(flush_posted_, true)) return;
-  executor_.Post([self = self_] {
-    PermitDeskImpl* const desk = *self;
-    if (desk == nullptr) return;
-    desk->flush_posted_ = false;
-    desk->Flush();
-  });
 }
 
 void PermitDeskImpl::Close() {

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/executor.h"
+#include "base/later.h"
 #include "engine/engine.h"
 #include "service/metrics.h"
 #include "service/permit_desk.h"
@@ -82,11 +83,9 @@ class PermitDeskImpl final : public PermitDesk, private engine::PermitSink {
   void Keep(const engine::PermitCall& call, const Asker& asker);
   void Repeat();
   void Arm(Micros pause);
-  void FlushLater();
 
   // Constant after construction.
   engine::EngineSession& session_;
-  Executor& executor_;
   const Clock& clock_;
   Timer* const timer_;
   const std::optional<Micros> timeout_;
@@ -99,14 +98,13 @@ class PermitDeskImpl final : public PermitDesk, private engine::PermitSink {
   Run* filling_ = nullptr;
   bool inside_ = false;  // a call of the engine or of a receiver is under way
   bool flush_wanted_ = false;
-  bool flush_posted_ = false;
   bool closed_ = false;
   std::deque<Kept> kept_;
   Timer::Id repeat_timer_ = 0;
   bool armed_ = false;
   size_t repeating_ = 0;  // kept releases that are with the engine
   Micros pause_ = kFirstPause;
-  std::shared_ptr<PermitDeskImpl*> self_;  // null inside once this is gone: posted tasks look there
+  Later flush_later_;
 };
 
 }  // namespace penstock::service

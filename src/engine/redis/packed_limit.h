@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "core/limit.h"
@@ -33,6 +34,15 @@ inline int64_t GetDouble(const char* in) {
   std::memcpy(&number, in, sizeof number);
   return number >= -kMost && number <= kMost ? static_cast<int64_t>(number) : 0;
 }
+
+// Puts a number behind what stands there, in its own bytes.
+template <class Number>
+void Append(std::string& out, Number number) {
+  char bytes[sizeof number];
+  std::memcpy(bytes, &number, sizeof number);
+  out.append(bytes, sizeof bytes);
+}
+inline void AppendDouble(std::string& out, int64_t value) { Append(out, static_cast<double>(value)); }
 
 struct PackedLimit {
   static constexpr size_t kBytes = 76;

@@ -14,19 +14,14 @@
 namespace penstock::engine::redis {
 namespace {
 
-template <class Number>
-void Append(std::string& out, Number number) {
-  char bytes[sizeof number];
-  std::memcpy(bytes, &number, sizeof number);
-  out.append(bytes, sizeof bytes);
-}
-
 constexpr char kLookVerb = 3;  // beside those of PermitVerb
 
-void AppendDouble(std::string& out, int64_t value) {
-  char bytes[sizeof(double)];
-  PutDouble(bytes, value);
-  out.append(bytes, sizeof bytes);
+// What a call's places are put together from.
+PermitCall NothingYet(PermitVerb verb) {
+  PermitCall told;
+  told.fate = DoneFate(verb);
+  told.expires_in = {std::numeric_limits<int64_t>::max()};
+  return told;
 }
 
 }  // namespace
@@ -83,7 +78,7 @@ class PermitCaller::ScriptRun final : public Exchange {
       item.redirects = redirects;
       owner_.queue_.push_back(item);
     }
-    owner_.Post();
+    owner_.flush_.Post();
     delete this;
     return true;
   }
@@ -107,12 +102,9 @@ class PermitCaller::ScriptRun final : public Exchange {
 };
 
 PermitCaller::PermitCaller(const PermitCallerParts& parts)
-    : parts_(parts), session_(RandomSeed()), self_(std::make_shared<PermitCaller*>(this)) {}
+    : parts_(parts), session_(RandomSeed()), flush_(parts.executor, [this] { Flush(); }) {}
 
-PermitCaller::~PermitCaller() {
-  Stop();
-  *self_ = nullptr;
-}
+PermitCaller::~PermitCaller() { Stop(); }
 
 void PermitCaller::Stop() {
   topology_ = nullptr;
@@ -134,32 +126,25 @@ void PermitCaller::Call(std::span<PermitCall> calls, SteadyTime deadline, Permit
                                                                .sink = &sink,
                                                                .deadline = deadline,
                                                                .open = call.permit.size,
-                                                               .told = {},
+                                                               .told = NothingYet(call.verb),
                                                                .looked = {},
                                                                .own = {}})
                                  .release();
     for (uint8_t place = 0; place < call.permit.size; ++place)
       queue_.push_back({.request = request, .place = place});
   }
-  Post();
+  if (!queue_.empty()) flush_.Post();
 }
 
 void PermitCaller::Look(const Hash128& bucket, SteadyTime deadline, Looked looked) {
   if (topology_ == nullptr) return;
-  auto* const request =
-      new Request{.deadline = deadline, .open = 1, .told = {}, .looked = std::move(looked), .own = {}};
+  auto* const request = new Request{
+      .deadline = deadline, .open = 1, .told = NothingYet({}), .looked = std::move(looked), .own = {}};
   request->own.permit.size = 1;
   request->own.permit.places[0].bucket = bucket;
   request->call = &request->own;
   queue_.push_back({.request = request});
-  Post();
-}
-
-void PermitCaller::Post() {
-  if (queue_.empty() || std::exchange(flush_posted_, true)) return;
-  parts_.executor.Post([self = self_] {
-    if (*self != nullptr) (*self)->Flush();
-  });
+  flush_.Post();
 }
 
 int32_t PermitCaller::SlotOf(const Item& item) {
@@ -167,7 +152,6 @@ int32_t PermitCaller::SlotOf(const Item& item) {
 }
 
 void PermitCaller::Flush() {
-  flush_posted_ = false;
   if (topology_ == nullptr) return;
   std::vector<Item> items = std::exchange(queue_, {});
   const bool slots = topology_->has_slots();
@@ -212,9 +196,8 @@ void PermitCaller::Refuse(const Item& item, Reason reason) {
 void PermitCaller::Answer(const Item& item, core::PermitFate fate, Micros expires_in, Reason reason) {
   Request& request = *item.request;
   PermitCall& told = request.told;
-  const bool first = request.open == request.call->permit.size;
-  told.fate = first ? fate : core::Together(told.fate, fate);
-  told.expires_in = first ? expires_in : std::min(told.expires_in, expires_in);
+  told.fate = core::Together(told.fate, fate);
+  told.expires_in = std::min(told.expires_in, expires_in);
   if (reason != Reason::kNone) told.reason = reason;
   if (--request.open > 0) return;
   const std::unique_ptr<Request> done(&request);

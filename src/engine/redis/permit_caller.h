@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/executor.h"
+#include "base/later.h"
 #include "engine/engine.h"
 #include "engine/redis/asker.h"
 #include "engine/redis/exchange.h"
@@ -72,7 +73,6 @@ class PermitCaller {
   };
   class ScriptRun;
 
-  void Post();
   void Flush();
   void Send(std::span<const Item> items, int32_t slot);
   static int32_t SlotOf(const Item& item);
@@ -83,10 +83,9 @@ class PermitCaller {
 
   const PermitCallerParts parts_;
   const uint64_t session_;
-  const std::shared_ptr<PermitCaller*> self_;  // null inside once this is gone
-  Topology* topology_ = nullptr;               // null: stopped
-  bool flush_posted_ = false;
+  Topology* topology_ = nullptr;  // null: stopped
   std::vector<Item> queue_;
+  Later flush_;  // at the end of the turn
 };
 
 }  // namespace penstock::engine::redis

@@ -30,7 +30,7 @@ RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
       dialer_(parts.dialer),
       executor_(parts.executor),
       timer_(parts.timer),
-      self_(std::make_shared<RedisSession*>(this)),
+      flush_(parts.executor, [this] { Flush(); }),
       undo_(*this, parts.timer, engine.clock(), engine.counters()),
       permits_({parts.executor, engine.clock(),
                 engine.scripts()[static_cast<size_t>(ScriptKind::kPermitCalls)], engine.options().prefix,
@@ -53,7 +53,6 @@ RedisSession::RedisSession(RedisEngine& engine, const LoopParts& parts)
 
 RedisSession::~RedisSession() {
   Close();
-  *self_ = nullptr;
   if (counted_usable_) engine_.usable_links().fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -186,10 +185,7 @@ void RedisSession::AskUndo(uint64_t number, int32_t slot, SteadyTime deadline) n
 // Never answered from here: what is refused hears of it at the end of the turn, or in Close.
 void RedisSession::Enqueue(const Ticket& ticket) {
   queue_.push_back(ticket);
-  if (std::exchange(flush_posted_, true)) return;
-  executor_.Post([self = self_] {
-    if (*self != nullptr) (*self)->Flush();
-  });
+  flush_.Post();
 }
 
 void RedisSession::Refuse(const Ticket& ticket, Reason reason, bool may_have_run) {
@@ -203,7 +199,6 @@ void RedisSession::Refuse(const Ticket& ticket, Reason reason, bool may_have_run
 }
 
 void RedisSession::Flush() {
-  flush_posted_ = false;
   flushing_.swap(queue_);
   if (!closed_ && topology_->has_slots()) {  // a call is for one slot: those of one come together
     std::stable_sort(flushing_.begin(), flushing_.end(),

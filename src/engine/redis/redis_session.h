@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/later.h"
 #include "engine/redis/asker.h"
 #include "engine/redis/fleet.h"
 #include "engine/redis/hint_line.h"
@@ -104,10 +105,9 @@ class RedisSession final : public EngineSession,
   Dialer* const dialer_;
   Executor& executor_;
   Timer& timer_;
-  const std::shared_ptr<RedisSession*> self_;  // null inside once this is gone: posted tasks look there
 
   bool closed_ = false;
-  bool flush_posted_ = false;
+  Later flush_;                  // at the end of the turn
   bool counted_usable_ = false;  // in the engine's usable_links
   int64_t clock_offset_us_ = 0;  // of the server's clock, as the last reply had it
   bool clock_known_ = false;

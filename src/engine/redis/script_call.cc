@@ -12,19 +12,6 @@
 namespace penstock::engine::redis {
 namespace {
 
-template <class Number>
-void Append(std::string& out, Number number) {
-  char bytes[sizeof number];
-  std::memcpy(bytes, &number, sizeof number);
-  out.append(bytes, sizeof bytes);
-}
-
-void AppendDouble(std::string& out, int64_t value) {
-  char bytes[sizeof(double)];
-  PutDouble(bytes, value);
-  out.append(bytes, sizeof bytes);
-}
-
 void AppendNumber(std::string& out, char type, size_t number) {
   char digits[24];
   digits[0] = type;
@@ -58,7 +45,7 @@ bool IsPlain(const CallPart& part) {
   const core::Operation& operation = *part.operations[0];
   const core::LimitParams& params = operation.limit->params;
   if (core::IsCalendar(params.window) && operation.boundaries == nullptr) return false;
-  if (params.algorithm == core::Algorithm::kPermits) {
+  if (core::IsPermits(*operation.limit)) {
     const core::PermitAsk* const ask = options.permit;
     if (ask == nullptr || ask->queue_for.count > 0 || !ask->holder.empty()) return false;
   }
