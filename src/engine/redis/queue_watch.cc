@@ -44,19 +44,23 @@ void QueueWatch::Waits(const Hash128& id, const Hash128& bucket) {
   if (there.waiting++ == 0) {
     there.due = now + kLook;
     there.seen = now;
+    alarm_.SetBy(there.due);
   }
   if (listening_ == nullptr) {
     listening_ = parts_.hints.Listen(HintKind::kPermits, parts_.executor,
                                      [this](std::string_view what) { Heard(what); });
   }
-  Arm();
+}
+
+void QueueWatch::OneLessIn(const Hash128& bucket) {
+  const auto there = buckets_.find(bucket);
+  if (--there->second.waiting == 0) buckets_.erase(there);
 }
 
 void QueueWatch::Left(const Hash128& id) {
   const auto found = waiting_.find(id);
   if (found == waiting_.end()) return;
-  const auto there = buckets_.find(found->second.bucket);
-  if (--there->second.waiting == 0) buckets_.erase(there);
+  OneLessIn(found->second.bucket);
   waiting_.erase(found);
 }
 
@@ -83,7 +87,8 @@ void QueueWatch::WakeAll(const Hash128& bucket) {
 void QueueWatch::Heard(std::string_view what) {
   if (what.empty()) {  // some may have been missed
     for (auto& [bucket, there] : buckets_) there.due = {};
-    return Arm();
+    if (!buckets_.empty()) alarm_.SetBy({});
+    return;
   }
   std::vector<Hash128> ids;
   for (; what.size() >= kDigits; what.remove_prefix(std::min(what.size(), kDigits + 1))) {
@@ -96,33 +101,26 @@ void QueueWatch::Heard(std::string_view what) {
   for (const Hash128& id : ids) Wake(id);
 }
 
-void QueueWatch::Arm() {
-  SteadyTime first{INT64_MAX};
-  for (const auto& [bucket, there] : buckets_) {
-    if (!there.looking) first = std::min(first, there.due);
-  }
-  if (first.us == INT64_MAX) return alarm_.Cancel();
-  alarm_.SetAt(first);
-}
-
 void QueueWatch::LookAround() {
   const SteadyTime now = parts_.clock.Steady();
   std::erase_if(waiting_, [&](const auto& entry) {
     if (now - entry.second.asked < kForgotten) return false;
-    const auto there = buckets_.find(entry.second.bucket);
-    if (--there->second.waiting == 0) buckets_.erase(there);
+    OneLessIn(entry.second.bucket);
     return true;
   });
   if (waiting_.empty()) listening_.reset();
   for (auto& [bucket, there] : buckets_) {
-    if (there.looking || there.due > now) continue;
+    if (there.looking) continue;  // its due is set then
+    if (there.due > now) {
+      alarm_.SetBy(there.due);
+      continue;
+    }
     there.looking = true;
     parts_.caller.Look(bucket, now + kTimeout,
                        [self = self_, name = bucket](std::span<const Hash128> turns, Micros nearest) {
                          if (*self != nullptr) (*self)->Looked(name, turns, nearest);
                        });
   }
-  Arm();
 }
 
 void QueueWatch::Looked(const Hash128& bucket, std::span<const Hash128> turns, Micros nearest) {
@@ -134,8 +132,8 @@ void QueueWatch::Looked(const Hash128& bucket, std::span<const Hash128> turns, M
     const SteadyTime now = parts_.clock.Steady();
     there->second.due = now + pause;
     if (nearest.count > 0) unseen = now - std::exchange(there->second.seen, now) > kUnseen;
+    alarm_.SetBy(there->second.due);
   }
-  Arm();
   if (nearest.count < 0 || unseen) return WakeAll(bucket);
   for (const Hash128& turn : turns) {
     const auto found = waiting_.find(turn);

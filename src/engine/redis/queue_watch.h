@@ -75,7 +75,7 @@ class QueueWatch {
   void WakeAll(const Hash128& bucket);
   void LookAround();
   void Looked(const Hash128& bucket, std::span<const Hash128> turns, Micros nearest);
-  void Arm();
+  void OneLessIn(const Hash128& bucket);
 
   const QueueWatchParts parts_;
   const std::shared_ptr<QueueWatch*> self_;  // null inside once this is stopped
