@@ -6,7 +6,6 @@
 // of EACH requests are under way at once, each on a session (so, a connection) of its own: a group acquires together,
 // then releases together. Prints one line: pairs,
 // seconds, CPU microseconds of this process a pair, refused. Used by permits.py, which measures the server beside it.
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -21,6 +20,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "core/params.h"
+#include "cpu.h"
 #include "engine/engine.h"
 #include "engine/permit_id.h"
 #include "net/dialer.h"
@@ -31,15 +31,6 @@ namespace penstock {
 namespace {
 
 constexpr Micros kTimeout = Seconds(10);  // a busy machine is not what is measured
-
-double CpuMicros() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  const auto micros = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_usec);
-  };
-  return micros(used.ru_utime) + micros(used.ru_stime);
-}
 
 std::unique_ptr<core::Limit> Semaphore(int64_t permits) {
   auto limit = std::make_unique<core::Limit>();

@@ -5,7 +5,6 @@
 // LIMIT is what stands in a policy behind `key: [user], `, e.g. "rate: 30/min, burst: 16". Prints one line: calls,
 // seconds, CPU microseconds of this process a call, allowed, unavailable, and the latency's p50 and p99 in microseconds.
 // Used by run.py, which measures the server beside it.
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,20 +16,12 @@
 #include <thread>
 #include <vector>
 
+#include "cpu.h"
 #include "penstock/limiter.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double CpuMicros() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  const auto micros = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_usec);
-  };
-  return micros(used.ru_utime) + micros(used.ru_stime);
-}
 
 // Each answer asks again until all calls are made. All but `run` is the library's one loop thread's.
 class Load {
@@ -113,12 +104,12 @@ int main(int count, char** arguments) {
   }
   const uint64_t calls = number(4, 100'000);
   Load load(*limiter, calls, number(5, 100'000));
-  const double cpu = CpuMicros();
+  const double cpu = penstock::CpuMicros();
   const auto began = Clock::now();
   load.Run(number(3, 64));
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
   std::printf("%llu %.6f %.4f %llu %llu %.1f %.1f\n", static_cast<unsigned long long>(calls), seconds,
-              (CpuMicros() - cpu) / static_cast<double>(calls),
+              (penstock::CpuMicros() - cpu) / static_cast<double>(calls),
               static_cast<unsigned long long>(load.allowed()),
               static_cast<unsigned long long>(load.unavailable()), load.Latency(0.5), load.Latency(0.99));
   return load.unavailable() == 0 ? 0 : 1;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "api/ad_hoc_limit.h"
 #include "api/milliseconds.h"
 #include "base/bytes.h"
 #include "base/json_text.h"
@@ -85,7 +84,7 @@ void HttpHolders::Handle(const http::Request& request, std::string_view, const H
   }
   if (key == nullptr) return AnswerError(slot, {ErrorKind::kInvalid, "key: is missing"});
   service::Request bucket;
-  bucket.ad_hoc = AdHocPermits(1, core::kMinLease);  // whatever they are: the key names the bucket
+  bucket.ad_hoc = service::kAnySemaphore;
   bucket.ad_hoc_key = key->value;
   HttpAsk ask = For(slot);
   ask.together = NewArray(0);

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "api/ad_hoc_limit.h"
 #include "api/resp_permits.h"
 #include "api/resp_throttle.h"
 
@@ -87,7 +86,7 @@ void RespApi::Renew(const resp::Command& command, const RespSlot& slot) {
 
 void RespApi::List(const resp::Command& command, const RespSlot& slot) {
   service::Request bucket;
-  bucket.ad_hoc = AdHocPermits(1, core::kMinLease);  // whatever they are: the key names the bucket
+  bucket.ad_hoc = service::kAnySemaphore;
   bucket.ad_hoc_key = command.args[1];
   turn_.List(bucket, {}, For(command, slot));
 }

@@ -51,15 +51,14 @@ void Permit::GiveBack() noexcept {
 
 namespace penstock::embed {
 
-bool KeeperPost::Post(std::function<void(PermitKeeper&)> task) {
+void KeeperPost::Post(std::function<void(PermitKeeper&)> task) {
   MutexLock lock(mutex_);
-  if (executor_ == nullptr) return false;
+  if (executor_ == nullptr) return;
   executor_->Post([keeper = keeper_, task = std::move(task)] { task(*keeper); });
-  return true;
 }
 
-bool KeeperPost::Keep(std::shared_ptr<Permit::State> state) {
-  return Post([state = std::move(state)](PermitKeeper& keeper) { keeper.Keep(state); });
+void KeeperPost::Keep(std::shared_ptr<Permit::State> state) {
+  Post([state = std::move(state)](PermitKeeper& keeper) { keeper.Keep(state); });
 }
 
 void KeeperPost::GiveBack(std::shared_ptr<Permit::State> state) {

@@ -27,13 +27,13 @@ class PermitKeeper;
 class KeeperPost {
  public:
   KeeperPost(Executor& executor, PermitKeeper& keeper) : executor_(&executor), keeper_(&keeper) {}
-  // Any thread. False: there is no loop any more.
-  bool Keep(std::shared_ptr<Permit::State> state) EXCLUDES(mutex_);
+  // Any thread. Without a loop nobody keeps a permit any more: it ends with its lease.
+  void Keep(std::shared_ptr<Permit::State> state) EXCLUDES(mutex_);
   void GiveBack(std::shared_ptr<Permit::State> state) EXCLUDES(mutex_);
   void Close() EXCLUDES(mutex_);
 
  private:
-  bool Post(std::function<void(PermitKeeper&)> task) EXCLUDES(mutex_);
+  void Post(std::function<void(PermitKeeper&)> task) EXCLUDES(mutex_);
 
   Mutex mutex_;
   Executor* executor_ GUARDED_BY(mutex_);  // null once closed

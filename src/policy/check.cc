@@ -8,8 +8,6 @@ namespace penstock::policy {
 namespace {
 
 constexpr size_t kMaxNameBytes = 64;
-constexpr Micros kMinLease = Millis(100);
-constexpr Micros kMaxLease = Millis(kMaxLeaseMs);
 constexpr int64_t kMaxReplicas = 5;
 
 // Reports under a line of its own where it is known, else under the whole's.
@@ -70,7 +68,8 @@ bool CheckPermits(const LimitDefinition& limit, const BuildOptions& options, Che
     return check.Fail(0, "algorithm goes with a rate, not with permits");
   }
   const Micros lease = limit.lease.value_or(Seconds(30));
-  if (lease < kMinLease || lease > kMaxLease) return check.Fail(at.lease, "lease is 100ms to 24h");
+  if (lease < core::kMinLease || lease > core::kMaxLease)
+    return check.Fail(at.lease, "lease is 100ms to 24h");
   if (limit.replicas < 0 || limit.replicas > kMaxReplicas)
     return check.Fail(at.replicas, "replicas is 0 to 5");
   if (options.permits) return true;

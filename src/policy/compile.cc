@@ -119,12 +119,11 @@ std::optional<core::LimitParams> Compiler::CompileParams(const LimitDefinition& 
     diagnostics_.Error(file, line, std::move(message));
     return std::nullopt;
   };
-  core::LimitParams params;
+  core::RateSpec spec;
   if (limit.permits) {
-    params.algorithm = core::Algorithm::kPermits;
-    params.capacity = *limit.permits;
-    params.count = *limit.permits;
-    params.period = limit.lease.value_or(Seconds(30));
+    spec.algorithm = core::Algorithm::kPermits;
+    spec.count = *limit.permits;
+    spec.period = limit.lease.value_or(Seconds(30));
   } else {
     const Rate& rate = *limit.rate;
     const bool calendar = core::IsCalendar(limit.window);
@@ -133,17 +132,16 @@ std::optional<core::LimitParams> Compiler::CompileParams(const LimitDefinition& 
                            : "the rate " + FormatRate(rate) + " needs a period, e.g. " + FormatRate(rate) +
                                  "/min (a count alone goes with calendar)");
     }
-    core::RateSpec spec;
     spec.algorithm = limit.algorithm;
     spec.window = limit.window;
     spec.kind = rate.kind;
     spec.count = rate.count;
     spec.period = rate.period;
     if (rate.kind == core::RateKind::kFinite) spec.burst = limit.burst;
-    const auto compiled = core::CompileRate(spec);
-    if (!compiled) return fail("the limit " + Quoted(limit.name) + ": " + compiled.error().message);
-    params = *compiled;
   }
+  const Result<core::LimitParams> compiled = core::CompileRate(spec);
+  if (!compiled) return fail("the limit " + Quoted(limit.name) + ": " + compiled.error().message);
+  const core::LimitParams& params = *compiled;
   if (options_.can_hold) {
     const auto held = options_.can_hold(params);
     if (!held) return fail("the limit " + Quoted(limit.name) + ": " + held.error().message);

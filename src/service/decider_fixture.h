@@ -63,6 +63,12 @@ class DeciderTest : public testing::Test {
   std::unique_ptr<DeciderImpl> decider_;
 };
 
+// Whom no answer about a permit interests.
+class Silent final : public PermitReceiver {
+ public:
+  void PermitAnswered(uint64_t, const PermitAnswer&) noexcept override {}
+};
+
 inline const std::vector<Attribute> kUser42 = {{"user", "42"}};
 
 }  // namespace penstock::service

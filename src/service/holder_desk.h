@@ -9,10 +9,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "core/params.h"
 #include "penstock/decision.h"
 #include "service/decider.h"
 
 namespace penstock::service {
+
+// Whoever looks at an ad hoc semaphore need not know its parameters: they are not part of the bucket's identity, and
+// nothing is written.
+inline constexpr core::RateSpec kAnySemaphore = {
+    .algorithm = core::Algorithm::kPermits, .count = 1, .period = core::kMaxLease};
 
 struct HolderInfo {
   PermitText id;

@@ -8,11 +8,6 @@
 namespace penstock::service {
 namespace {
 
-// Whoever looks at an ad hoc semaphore need not know its parameters: they are not part of the bucket's identity, and
-// nothing is written.
-constexpr core::RateSpec kAnySemaphore = {
-    .algorithm = core::Algorithm::kPermits, .count = 1, .period = core::kMaxLease};
-
 PermitText TextOf(const engine::HolderList& list, const engine::HolderList::Entry& entry, bool local) {
   engine::PermitId permit{.id = entry.id, .weight = entry.weight, .local = local, .size = 1};
   permit.places[0] = {list.bucket, entry.fence};

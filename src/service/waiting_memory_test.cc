@@ -16,11 +16,6 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-class Silent final : public PermitReceiver {
- public:
-  void PermitAnswered(uint64_t, const PermitAnswer&) noexcept override {}
-};
-
 TEST(WaitingInMemory, ManyWaitersAreServedInOrderWithLittleMoreThanOneAskingEach) {
   constexpr uint64_t kWaiters = 2'000;
   constexpr int kPermits = 10;

@@ -13,11 +13,6 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-class Silent final : public PermitReceiver {
- public:
-  void PermitAnswered(uint64_t, const PermitAnswer&) noexcept override {}
-};
-
 class WaitingTest : public DeciderTest {
  protected:
   WaitingTest() {

@@ -259,7 +259,8 @@ bool ReplyReader::ReadDecided(Sent& sent, const Asked& asked, char letter) {
   if (sent.group != nullptr) {
     GroupResult& result = sent.group->result;
     result.replayable = letter != 'a';
-    if (std::any_of(operations.begin(), operations.end(), core::GrantsPermit)) result.permit_id = asked.ask.id;
+    if (std::any_of(operations.begin(), operations.end(), core::GrantsPermit))
+      result.permit_id = asked.ask.id;
     for (const core::Operation& operation : operations) {
       if (!operation.verdict.queued) continue;
       result.queued = true;

@@ -150,10 +150,10 @@ Adjustments LocalUse::Owed(const core::LimitParams& share, const core::BucketSta
       }
       break;
     case core::Algorithm::kPermits:
-      std::erase_if(permits_, [now](const LocalPermit& permit) {
+      std::erase_if(permits_, [now](const OwedPermit& permit) {
         return core::Permits::ExpiryOf(permit.charge) <= now;
       });
-      for (const LocalPermit& permit : permits_) {
+      for (const OwedPermit& permit : permits_) {
         if (owed.count == owed.items.size()) break;
         core::Charge charge = permit.charge;
         charge.cost = 0;
@@ -206,15 +206,15 @@ void LocalUse::NotePermit(const core::PermitAsk& ask, const core::Charge& charge
 }
 
 bool LocalUse::OwesPermit(const Hash128& id) const {
-  return std::any_of(permits_.begin(), permits_.end(), [&](const LocalPermit& p) { return p.id == id; });
+  return std::any_of(permits_.begin(), permits_.end(), [&](const OwedPermit& p) { return p.id == id; });
 }
 
 void LocalUse::ForgetPermit(const Hash128& id) {
-  std::erase_if(permits_, [&](const LocalPermit& permit) { return permit.id == id; });
+  std::erase_if(permits_, [&](const OwedPermit& permit) { return permit.id == id; });
 }
 
 void LocalUse::RenewPermit(const Hash128& id, EngineTime expires_at) {
-  for (LocalPermit& permit : permits_) {
+  for (OwedPermit& permit : permits_) {
     if (permit.id == id) permit.charge.debt_before = expires_at.us;
   }
 }

@@ -63,7 +63,7 @@ class LocalUse {
   void Told(const core::LimitParams& share, const core::BucketState& state, const Adjustment& told);
 
  private:
-  struct LocalPermit {
+  struct OwedPermit {
     Hash128 id;
     core::Charge charge;
     std::string holder;
@@ -71,10 +71,10 @@ class LocalUse {
 
   void Forget(EngineTime before);
 
-  core::LimitParams params_;          // of known_
-  core::BucketState known_;           // the local bucket as it would be had it only what the engine knows
-  std::vector<core::LogRun> runs_;    // a log: what the engine does not know, by instant
-  std::vector<LocalPermit> permits_;  // likewise, by grant
+  core::LimitParams params_;         // of known_
+  core::BucketState known_;          // the local bucket as it would be had it only what the engine knows
+  std::vector<core::LogRun> runs_;   // a log: what the engine does not know, by instant
+  std::vector<OwedPermit> permits_;  // likewise, by grant
 };
 
 }  // namespace penstock::service
