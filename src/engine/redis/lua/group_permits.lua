@@ -43,12 +43,12 @@ function rule.fits(o, limit, cost)
 end
 
 function rule.available(o, limit)
-  return math.max(limit.capacity - o.bucket[U], 0)
+  return max(limit.capacity - o.bucket[U], 0)
 end
 
 function rule.take(o, limit, cost)
   local expiry = now + lease_under(limit.a, (o.ask or nobody).lease)
-  o.at, o.window, o.debt_before, o.charged = now, math.max(o.bucket[F] + 1, now), expiry, cost
+  o.at, o.window, o.debt_before, o.charged = now, max(o.bucket[F] + 1, now), expiry, cost
   o.grant, o.write = true, true
   return false
 end
@@ -92,7 +92,7 @@ function rule.adjust(o, p, charge, delta)
   local held = score and score > now and score <= far
   if delta < 0 then
     if not held then return false end
-    b[U] = math.max(0, b[U] - charge.cost)
+    b[U] = max(0, b[U] - charge.cost)
     b.drop[#b.drop + 1] = own
     b.exact, b.freed, o.write = false, true, true
     return false
@@ -105,11 +105,11 @@ function rule.adjust(o, p, charge, delta)
   end
   if known then return false end  -- told for the second time
   if held then
-    b[U] = math.max(0, b[U] - charge.cost)
+    b[U] = max(0, b[U] - charge.cost)
     b.drop[#b.drop + 1] = own
   end
   local ask = o.ask or nobody
-  put_holder(b, ask.id, weight, charge.debt_before, charge.window, math.max(b[F], charge.window))
+  put_holder(b, ask.id, weight, charge.debt_before, charge.window, max(b[F], charge.window))
   if ask.holder ~= '' then add_name(b, ask) end
   return false
 end
@@ -118,7 +118,7 @@ end
 local function stand_in_line(o, b, ask)
   b.add[#b.add + 1] = -1 - now
   b.add[#b.add + 1] = 'l' .. ask.session
-  b.waits_until = math.min(now + ask.queue_for, far - 1)
+  b.waits_until = min(now + ask.queue_for, far - 1)
   b.add[#b.add + 1] = -1 - b.waits_until
   b.add[#b.add + 1] = 'u' .. ask.id
   b.add[#b.add + 1] = -1 - o.asked
@@ -135,6 +135,7 @@ function rule.keep(o)
   if o.write then
     if b[V] <= limit.version then
       if b[N] < limit.b then b.freed = true end
+      if b[V] ~= limit.version or b[N] ~= limit.b then b.newer = true end
       b[V], b[L], b[N] = limit.version, limit.a, limit.b
     end
     if not b.present then b.readable = readable(o.key) end
@@ -159,7 +160,7 @@ function rule.summary(o, p, limit, cost)
   if o.waits then flags = 1 end
   if o.overtakes then flags = flags + 2 end
   if not o.waits and b[W] >= most_waiters then flags = flags + 4 end
-  return pack('<HdddddddB', limit.head, math.min(p.version, limit.version), p.a, p.b, latest_of(b), b[U], b[F], mark, flags)
+  return pack('<HdddddddB', limit.head, min(p.version, limit.version), p.a, p.b, latest_of(b), b[U], b[F], mark, flags)
 end
 
 -- The numbers stay, so that no fence comes twice, and the queue, whose first are told.

@@ -33,7 +33,7 @@ local function read_scores(b)
   b.now_at = {}
   local members = asked[b.number]
   for from = 1, #members, 1000 do
-    local last = math.min(from + 999, #members)
+    local last = min(from + 999, #members)
     local scores = call('ZMSCORE', b.key, unpack(members, from, last))
     for i = from, last do b.now_at[members[i]] = tonumber(scores[i - from + 1] or nil) or false end
   end
@@ -55,7 +55,7 @@ verbs[0] = function(b, member)
   if not score or score < 1 or score > far then return gone(b, sub(member, 1, 16)) end
   if score <= now then return 'e' end
   b.now_at[member] = false
-  b[U] = math.max(0, b[U] - weight_of(member))
+  b[U] = max(0, b[U] - weight_of(member))
   b.exact, b.freed = false, true
   b.drop[#b.drop + 1] = member
   return 'r'
@@ -64,13 +64,13 @@ verbs[1] = function(b, member, lease)
   local score = score_of(b, member)
   if not score or score < 1 or score > far then return gone(b, sub(member, 1, 16)) end
   if score <= now then return 'e' end
-  local expiry = math.max(score, now + lease_under(b[L], lease))
+  local expiry = max(score, now + lease_under(b[L], lease))
   b.now_at[member] = expiry
   -- Taken out and put in again: that goes where there is no memory left, and without it a permit would be lost.
   b.drop[#b.drop + 1] = member
-  b.add[#b.add + 1] = expiry
+  b.add[#b.add + 1] = text_of(expiry)
   b.add[#b.add + 1] = member
-  b[M], b[E] = math.max(b[M], expiry), math.min(b[E], expiry)
+  b[M], b[E] = max(b[M], expiry), min(b[E], expiry)
   return 'n' .. pack('<d', expiry - now)
 end
 verbs[2] = function(b, member)
@@ -95,7 +95,7 @@ verbs[3] = function(b, member)
   for _, place in ipairs(who_fits(b)) do
     if sub(place, 17, 24) == session then own[#own + 1] = sub(place, 1, 16) end
   end
-  return 'h' .. pack('<dB', math.max(1, b[E] - now), #own) .. table.concat(own)
+  return 'h' .. pack('<dB', max(1, b[E] - now), #own) .. table.concat(own)
 end
 
 for at = 1, #groups, 39 do

@@ -1,10 +1,10 @@
 -- Permits: the rules of core/permits.h. A bucket is one sorted set, so that it moves, expires and is lost as a whole. The
 -- score says what a member is (README.md): its numbers, holders' names, holders, who waits. A bucket is read once a call
 -- and written once a group (`group`) or a call.
-local sub = string.sub
+local byte, sub = string.byte, string.sub
+local max, min = math.max, math.min
 local far, lost = 4503599627370496, 9007199254740992  -- 2^52, 2^53
 local most_waiters = 65536
-local letters = {'V', 'L', 'N', 'U', 'F', 'M', 'E', 'T', 'W'}
 -- Version, lease, capacity; weight of who was not counted out, last fence; at least the latest expiry, at most the nearest;
 -- when the key expires; how many wait.
 local V, L, N, U, F, M, E, T, W = 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -16,36 +16,55 @@ local function weight_of(member)
   return (read('<I4', member, 17))
 end
 
-local function none(number)
-  local numbers = {0, 0, 0, 0, 0, 0, far, 0, 0}
-  numbers.number, numbers.key, numbers.present, numbers.was = number, KEYS[number], false, {}
-  numbers.drop, numbers.add, numbers.due, numbers.live, numbers.gone = {}, {}, 0, {}, {}
-  return numbers
+-- Made with all its fields at once: a table that grows is made anew for every doubling. `member` has its numbers in the set.
+local function new_bucket(number, member, v, l, n, u, f, m, e, t, w)
+  return {v, l, n, u, f, m, e, t, w,
+          number = number, key = KEYS[number], present = member ~= nil, member = member, readable = '', drop = {}, add = {},
+          due = 0, live = {}, gone = {}, marks = false, waits_until = 0, exact = false, forget = false, freed = false,
+          newer = false, lost = false, new = false, now_at = false, touched = false}
+end
+
+-- A score in a command is a text. Made of the same number over and over it is made once: Redis does it by 17 digits, which
+-- costs more than all else that is done for a holder.
+local last_number, last_text
+local function text_of(number)
+  if number ~= last_number then last_number, last_text = number, string.format('%.0f', number) end
+  return last_text
+end
+
+-- The bucket whose numbers the one of these members has; or nil, and the answer for who asks.
+local function bucket_in(members, number)
+  local member, layout = members[1], byte(members[1], 2)
+  if #members > 1 or byte(member) ~= 35 then return nil, 'X' end
+  if layout ~= 1 then return nil, layout and layout > 1 and layout < 32 and 'N' or 'X' end
+  if #member < 74 then return nil, 'X' end
+  local v, l, n, u, f, m, e, t, w = read('<ddddddddd', member, 3)
+  local sum = v + l + n + u + f + m + e + t + w
+  if l < 1 or min(v, n, u, f, m, e, t, w) < 0 or max(v, l, n, u, f, m, e, t, w) > far or floor(sum) ~= sum then
+    return nil, 'X'
+  end
+  local b = new_bucket(number, member, v, l, n, u, f, m, e, t, w)
+  b.readable = sub(member, 75)
+  return b
 end
 
 -- The bucket under a key number; or nil, the answer for who asks, and perhaps an error that ends the call.
 local function bucket_at(number)
   local b = buckets[number]
   if b then return b end
-  b = none(number)
-  local key = b.key
-  local scores = pcall('ZMSCORE', key, 'V', 'L', 'N', 'U', 'F', 'M', 'E', 'T', 'W')
-  if scores.err then
-    if wrote or string.find(scores.err, 'WRONGTYPE', 1, true) then return nil, 'X' end
-    return nil, 'E', scores
+  local key, answer = KEYS[number], nil
+  local members = pcall('ZRANGEBYSCORE', key, '-inf', '-inf')
+  if members.err then
+    if wrote or string.find(members.err, 'WRONGTYPE', 1, true) then return nil, 'X' end
+    return nil, 'E', members
   end
-  if scores[1] then
-    b.present = true
-    for i = 1, 9 do
-      local score = tonumber(scores[i] or nil)
-      if not score or floor(score) ~= score or score > -1 or score < -1 - far then return nil, 'X' end
-      b[i] = -1 - score
-      b.was[i] = b[i]
-    end
-    if b[L] < 1 then return nil, 'X' end
+  if members[1] then
+    b, answer = bucket_in(members, number)
+    if answer then return nil, answer end
   elseif call('ZCARD', key) > 0 then
-    if call('ZSCORE', key, 'layout') then return nil, 'N' end
     return nil, 'X'
+  else
+    b = new_bucket(number, nil, 0, 0, 0, 0, 0, 0, far, 0, 0)
   end
   buckets[number] = b
   return b
@@ -54,7 +73,7 @@ end
 -- Removes or adds in slices that Lua can hand over at once. An error, or nil.
 local function change_members(command, key, list)
   for from = 1, #list, 2000 do
-    local reply = pcall(command, key, unpack(list, from, math.min(from + 1999, #list)))
+    local reply = pcall(command, key, unpack(list, from, min(from + 1999, #list)))
     if type(reply) == 'table' and reply.err then return reply end
     wrote = true
   end
@@ -80,7 +99,7 @@ end
 local function leave(b, place)
   if b.gone[place] then return end
   b.gone[place] = true
-  b[W], b.freed = math.max(0, b[W] - 1), true
+  b[W], b.freed = max(0, b[W] - 1), true
   b.drop[#b.drop + 1] = place
   b.drop[#b.drop + 1] = 'u' .. sub(place, 1, 16)
   b.drop[#b.drop + 1] = 'g' .. sub(place, 1, 16)
@@ -131,28 +150,29 @@ local function wake(b)
   if #ids > 0 and prefix then pcall('PUBLISH', prefix .. 'hints', 'permits ' .. table.concat(ids, ' ')) end
 end
 
--- Stores what has changed. What is taken away goes first: that needs no memory, and where it went the rest goes too.
--- Nil, or an answer and perhaps an error, as store().
-local function keep_bucket(b)
-  local key, was, drop, add = b.key, b.was, b.drop, b.add
-  -- Until who expired last is forgotten, whoever waits is gone, and the clock has come after all fences.
-  local needed = math.max(b[M] + b[L], b[F] + 1, b.waits_until or 0)
-  if b[V] ~= was[V] or b[N] ~= was[N] then needed = math.max(needed, now + 2000000) end
-  if not b.present and #add == 0 then return nil end
-  local expires = needed > b[T]
-  if expires then b[T] = math.max(b[M] + 2 * b[L], now + 2000000, needed) end
-  for i = 1, 9 do
-    if b[i] ~= was[i] then
-      add[#add + 1] = -1 - b[i]
-      add[#add + 1] = letters[i]
-    end
-  end
-  if not b.present then
+-- What is taken away goes first: that needs no memory, and where it went the rest goes too. The numbers as they were go last, so
+-- that the set is never empty and keeps its time to live. An error, or nil.
+local function change_set(b)
+  local add, old = b.add, {}
+  local member = '#\1' .. pack('<ddddddddd', unpack(b, 1, 9)) .. b.readable
+  if member ~= b.member then
+    old[1], b.member = b.member, member
     add[#add + 1] = '-inf'
-    -- Longer than what Redis keeps in a list (64 bytes): as a list a set of a hundred is slower than one of thousands.
-    add[#add + 1] = '#' .. b.readable .. string.rep(' ', 64 - #b.readable)
+    add[#add + 1] = member
   end
-  local problem = change_members('ZREM', key, drop) or change_members('ZADD', key, add)
+  return change_members('ZREM', b.key, b.drop) or change_members('ZADD', b.key, add) or change_members('ZREM', b.key, old)
+end
+
+-- Stores what has changed. Nil, or an answer and perhaps an error, as store().
+local function keep_bucket(b)
+  local key = b.key
+  -- Until who expired last is forgotten, whoever waits is gone, and the clock has come after all fences.
+  local needed = max(b[M] + b[L], b[F] + 1, b.waits_until)
+  if b.newer then needed = max(needed, now + 2000000) end  -- until every node has heard of it (rule E6)
+  if not b.present and #b.add == 0 then return nil end
+  local expires = needed > b[T]
+  if expires then b[T] = max(b[M] + 2 * b[L], now + 2000000, needed) end
+  local problem = change_set(b)
   if problem then
     buckets[b.number] = nil  -- to be read anew, by who asks next
     b.drop, b.add, b.gone, b.lost = {}, {}, {}, true
@@ -160,8 +180,7 @@ local function keep_bucket(b)
     return 'E', problem
   end
   if expires then call('PEXPIRE', key, ceil((b[T] - now) / 1000)) end
-  for i = 1, 9 do was[i] = b[i] end
-  b.present, b.drop, b.add, b.due, b.marks, b.gone = true, {}, {}, 0, nil, {}
+  b.present, b.drop, b.add, b.due, b.marks, b.gone, b.newer = true, {}, {}, 0, false, {}, false
   if b.forget then
     b.forget = false
     call('ZREMRANGEBYSCORE', key, -lost, now - b[L] - lost)
@@ -209,7 +228,7 @@ end
 
 -- The latest expiry itself, as far as it matters. What is added must have been stored.
 local function latest_of(b)
-  if b[U] == 0 then return math.min(b[M], now) end
+  if b[U] == 0 then return min(b[M], now) end
   if b.exact then return b[M] end
   local last = call('ZREVRANGEBYSCORE', b.key, far, 1, 'WITHSCORES', 'LIMIT', 0, 1)
   b[M] = tonumber(last[2] or 0)
@@ -246,14 +265,14 @@ end
 -- Puts a holder in: number (16 bytes), weight, expiry, fence; and what is the last fence then.
 local function put_holder(b, id, weight, expiry, fence, last)
   b[U], b[F] = b[U] + weight, last
-  b[M], b[E] = math.max(b[M], expiry), math.min(b[E], expiry)
-  b.add[#b.add + 1] = expiry
+  b[M], b[E] = max(b[M], expiry), min(b[E], expiry)
+  b.add[#b.add + 1] = text_of(expiry)
   b.add[#b.add + 1] = id .. pack('<I4d', weight, fence)
 end
 
 local function lease_under(limit, asked)
   if asked <= 0 then return limit end
-  return math.min(limit, asked)
+  return min(limit, asked)
 end
 
 -- The readable name of a key number, which a new bucket gets.

@@ -43,7 +43,7 @@ for i = 1, count do
   if b then
     local found = b.present or #b.add > 0
     if permits_fit(b, capacity, cost) then
-      local expiry, fence = now + lease_under(period, lease), math.max(b[F] + 1, now)
+      local expiry, fence = now + lease_under(period, lease), max(b[F] + 1, now)
       -- A longer lease than this is known: what is told of the latest must be exact.
       if expiry < b[M] and b[U] > 0 then problem = write(b) end
       if problem then return problem end
