@@ -8,6 +8,7 @@
 #include "base/json_text.h"
 #include "http/problem.h"
 #include "http/url.h"
+#include "service/holder_desk.h"
 
 namespace penstock::api {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "api/resp_permits.h"
 #include "api/resp_throttle.h"
+#include "service/holder_desk.h"
 
 namespace penstock::api {
 namespace {

@@ -39,8 +39,8 @@ TEST(Clock, SystemClockIsNearWallTimeAndMonotone) {
   EXPECT_LE(first, clock.Now());
 }
 
-// A clock that went before the servers' would call a lease over that still runs.
-TEST(Clock, SystemClockNeverGoesBeforeTheWallClock) {
+// A clock that is ahead of the servers' would call a lease over that still runs.
+TEST(Clock, SystemClockIsNeverAheadOfTheWallClock) {
   int64_t behind_us = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < 10'000; ++i) {
     const SystemClock clock;

@@ -18,7 +18,7 @@ int64_t ReadNs(clockid_t id) {
 int64_t ReadUs(clockid_t id) { return ReadNs(id) / 1'000; }
 
 // Wall - boot time, rounded down. The boot time is read last: a thread that is put to sleep between the two readings
-// finds too little, never a clock that goes before the wall's; of a few tries the most is the truest.
+// finds too little, never a clock that is ahead of the wall's; of a few tries the most is the truest.
 int64_t WallOffsetUs() {
   int64_t most_ns = std::numeric_limits<int64_t>::min();
   for (int i = 0; i < 4; ++i) {

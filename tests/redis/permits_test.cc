@@ -34,7 +34,7 @@ class PermitScriptsTest : public testing::Test {
 
   Answer Acquire(bool by_group, int64_t weight = 1, Micros queue_for = {},
                  EngineTime not_after = {core::kMaxExact}) {
-    ask_ = {.id = {1, ++drawn_}, .queue_for = queue_for};
+    ask_ = {.id = {1, ++drawn_}, .lease = lease_, .queue_for = queue_for};
     batch_.Clear();
     call_.Clear();
     Group& group = batch_.AddGroup();
@@ -93,6 +93,7 @@ class PermitScriptsTest : public testing::Test {
   fixtures::RedisClient node_ = server_.ConnectAsNode();
   core::Limit limit_;
   core::PermitAsk ask_;
+  Micros lease_;
   uint64_t drawn_ = 0;
   Batch batch_;
   ScriptCall call_;
@@ -116,7 +117,7 @@ TEST_F(PermitScriptsTest, WhatIsNotOursIsLeftAsItIs) {
   foreign("ZADD", kKey, "-inf", Numbers(5, 1).substr(0, 73));
   foreign("ZADD", kKey, "-inf", Numbers(5, 0));
   foreign("ZADD", kKey, "-inf", Numbers(-1, 1));
-  foreign("ZADD", kKey, "-inf", Numbers(0.5, 1));
+  foreign("ZADD", kKey, "-inf", Numbers(0.5, 1.5));
   foreign("ZADD", kKey, "-inf", Numbers(std::numeric_limits<double>::quiet_NaN(), 1));
   foreign("ZADD", kKey, "-inf", Numbers(std::numeric_limits<double>::infinity(), 1));
   foreign("ZADD", kKey, "-inf", Numbers(5, 1), "-inf", Numbers(6, 1));
@@ -159,6 +160,19 @@ TEST_F(PermitScriptsTest, WithoutMemoryNothingIsGrantedButPermitsAreRenewedAndGi
   client_.Must("CONFIG", "SET", "maxmemory", 0);
   EXPECT_EQ(Acquire(false, 10), Answer::kDecided);
   EXPECT_EQ(verdict().outcome, Outcome::kAllowed) << "no permit was lost on the way";
+}
+
+TEST_F(PermitScriptsTest, WithoutMemoryAHolderIsRenewedWhenTheNearestExpiryThatWasKnownIsPast) {
+  lease_ = Millis(50);
+  ASSERT_EQ(Acquire(false), Answer::kDecided);
+  EXPECT_EQ(Call(0), 'r');  // its expiry is known on
+  lease_ = {};
+  ASSERT_EQ(Acquire(false), Answer::kDecided);
+  const EngineTime past = batch_.operations()[0].charge.at + Millis(60);
+  fixtures::WaitFor("the expiry", [&] { return SystemClock().Now() > past; });
+  client_.Must("CONFIG", "SET", "maxmemory", 1);
+  EXPECT_EQ(Call(1), 'n');
+  EXPECT_EQ(Call(0), 'r');
 }
 
 // C72: and a bucket without holders keeps its time to live.

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "core/limit.h"
 #include "core/operation.h"
@@ -37,6 +38,7 @@ inline int64_t GetDouble(const char* in) {
 
 // Puts a number behind what stands there, in its own bytes.
 template <class Number>
+requires std::is_arithmetic_v<Number>
 void Append(std::string& out, Number number) {
   char bytes[sizeof number];
   std::memcpy(bytes, &number, sizeof number);

@@ -1,7 +1,6 @@
 #include "engine/redis/permit_caller.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -138,8 +137,11 @@ void PermitCaller::Call(std::span<PermitCall> calls, SteadyTime deadline, Permit
 
 void PermitCaller::Look(const Hash128& bucket, SteadyTime deadline, Looked looked) {
   if (topology_ == nullptr) return;
-  auto* const request = new Request{
-      .deadline = deadline, .open = 1, .told = NothingYet({}), .looked = std::move(looked), .own = {}};
+  auto* const request = new Request{.deadline = deadline,
+                                    .open = 1,
+                                    .told = NothingYet(PermitVerb::kRelease),
+                                    .looked = std::move(looked),
+                                    .own = {}};
   request->own.permit.size = 1;
   request->own.permit.places[0].bucket = bucket;
   request->call = &request->own;

@@ -44,7 +44,7 @@ std::span<const Need> Needs() {
       {"+zscore", "in the scripts: permits", "ZSCORE KEY member"},
       {"+zrangebyscore", "in the scripts: registered limits, permits", "ZRANGEBYSCORE KEY 0 1"},
       {"+zrevrangebyscore", "in the scripts: permits", "ZREVRANGEBYSCORE KEY 1 0"},
-      {"+zrem", "in the scripts: permits that are given back", "ZREM KEY none"},
+      {"+zrem", "in the scripts: permits, whatever changes", "ZREM KEY none"},
       {"+zremrangebyscore", "in the scripts: permits that have expired", "ZREMRANGEBYSCORE KEY none none"},
       {"+pexpire", "in the scripts: permits", "PEXPIRE KEY none"},
       {"+publish", "in the scripts: to tell other nodes at once what changed", "PUBLISH CHANNEL verify",

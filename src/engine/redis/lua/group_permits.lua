@@ -97,13 +97,13 @@ function rule.adjust(o, p, charge, delta)
     b.exact, b.freed, o.write = false, true, true
     return false
   end
-  o.write = true
   local weight, known = charge.cost + delta, false
   if b.present then
     known = tonumber(call('ZSCORE', b.key, member_of(o, weight, charge.window)) or nil)
     known = known and known > now and known <= far
   end
   if known then return false end  -- told for the second time
+  o.write = true
   if held then
     b[U] = max(0, b[U] - charge.cost)
     b.drop[#b.drop + 1] = own

@@ -117,7 +117,7 @@ for at = 1, #groups, 39 do
         pending[key], changed[#changed + 1] = {}, b
         if b[E] <= now then
           count_out(b)
-          problem = write(b)
+          if #b.drop > 0 then problem = write(b) end  -- they have no score any more
           if problem then return problem end
         end
         read_scores(b)
@@ -141,7 +141,8 @@ for at = 1, #groups, 39 do
   out[n] = answer
 end
 for _, b in ipairs(changed) do
-  local problem = write(b)
+  local problem
+  if not b.lost then problem = write(b) end
   if problem then return problem end
 end
 if reclaimed > 0 then out[#out + 1] = pack('<d', reclaimed) end

@@ -39,8 +39,8 @@ local function bucket_in(members, number)
   if layout ~= 1 then return nil, layout and layout > 1 and layout < 32 and 'N' or 'X' end
   if #member < 74 then return nil, 'X' end
   local v, l, n, u, f, m, e, t, w = read('<ddddddddd', member, 3)
-  local sum = v + l + n + u + f + m + e + t + w
-  if l < 1 or min(v, n, u, f, m, e, t, w) < 0 or max(v, l, n, u, f, m, e, t, w) > far or floor(sum) ~= sum then
+  local fractions = v % 1 + l % 1 + n % 1 + u % 1 + f % 1 + m % 1 + e % 1 + t % 1 + w % 1  -- no number where one is none
+  if l < 1 or min(v, n, u, f, m, e, t, w) < 0 or max(v, l, n, u, f, m, e, t, w) > far or fractions ~= 0 then
     return nil, 'X'
   end
   local b = new_bucket(number, member, v, l, n, u, f, m, e, t, w)
@@ -53,7 +53,7 @@ local function bucket_at(number)
   local b = buckets[number]
   if b then return b end
   local key, answer = KEYS[number], nil
-  local members = pcall('ZRANGEBYSCORE', key, '-inf', '-inf')
+  local members = pcall('ZRANGEBYSCORE', key, '-inf', '-inf', 'LIMIT', '0', '2')
   if members.err then
     if wrote or string.find(members.err, 'WRONGTYPE', 1, true) then return nil, 'X' end
     return nil, 'E', members
@@ -144,7 +144,7 @@ local function wake(b)
   b.freed = false
   local first, ids = who_fits(b), {}
   for i = 1, #first do
-    ids[i] = string.gsub(sub(first[i], 1, 16), '.', function(c) return string.format('%02x', string.byte(c)) end)
+    ids[i] = string.gsub(sub(first[i], 1, 16), '.', function(c) return string.format('%02x', byte(c)) end)
   end
   local prefix = string.match(b.key, '^(.*){%w+}p:%x+$')
   if #ids > 0 and prefix then pcall('PUBLISH', prefix .. 'hints', 'permits ' .. table.concat(ids, ' ')) end
@@ -156,11 +156,14 @@ local function change_set(b)
   local add, old = b.add, {}
   local member = '#\1' .. pack('<ddddddddd', unpack(b, 1, 9)) .. b.readable
   if member ~= b.member then
-    old[1], b.member = b.member, member
+    old[1] = b.member
     add[#add + 1] = '-inf'
     add[#add + 1] = member
   end
-  return change_members('ZREM', b.key, b.drop) or change_members('ZADD', b.key, add) or change_members('ZREM', b.key, old)
+  local problem = change_members('ZREM', b.key, b.drop) or change_members('ZADD', b.key, add)
+  problem = problem or change_members('ZREM', b.key, old)
+  if not problem then b.member = member end
+  return problem
 end
 
 -- Stores what has changed. Nil, or an answer and perhaps an error, as store().
