@@ -183,8 +183,9 @@ void Compiler::CompileLimit(const LimitDefinition& limit, Work& work) {
   made.shadow = limit.shadow;
   made.strict = limit.strict;
   made.replicas = static_cast<uint8_t>(limit.replicas);
-  // Shares of a limit that must not be passed would pass it, together with what is held in the store.
-  const core::OnFailure otherwise = limit.strict ? core::OnFailure::kDeny : definition_.on_failure;
+  // A share would pass a limit that must not be passed, together with what is held in the store, and no replica has it.
+  const bool guarded = limit.strict || limit.replicas > 0;
+  const core::OnFailure otherwise = guarded ? core::OnFailure::kDeny : definition_.on_failure;
   made.on_failure = limit.on_failure.value_or(otherwise);
 
   const auto conditions = CompileMatch(limit.match, work);

@@ -65,7 +65,7 @@ constexpr auto kOptions = std::to_array<Option>({
     {kLimit, "replicas", T::kCount, "0", "", "permits: a grant counts only when so many replicas have it", 0, 5},
     {kLimit, "unit", T::kName, "requests", "", "what is counted; a request that names no cost in it is not limited"},
     {kLimit, "shadow", T::kFlag, "false", "", "count what would be denied, but deny nothing"},
-    {kLimit, "on_failure", T::kChoice, "", "", "when the engine cannot be asked; default: the engine's on_failure", 0, 0, "allow|deny|local"},
+    {kLimit, "on_failure", T::kChoice, "", "", "when the engine cannot be asked; default: the engine's on_failure, or deny with strict or replicas", 0, 0, "allow|deny|local"},
     {kLimit, "overrides", T::kList, "", "", "other numbers for some requests; the first that matches wins", 0, 0, {}, false, kOverride},
 
     {kOverride, "match", T::kMatch, "", "", "which requests; matching other attributes than the key's gives buckets of its own", 0, 0, {}, true, kMatcher},

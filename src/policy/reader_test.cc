@@ -231,6 +231,10 @@ TEST(Reader, PermitsAreReadCheckedAndRefused) {
   EXPECT_TRUE(strict->limits()[0]->strict);
   EXPECT_EQ(strict->limits()[0]->replicas, 1);
   EXPECT_EQ(strict->limits()[0]->on_failure, core::OnFailure::kDeny);
+  const auto replicas = ReadPolicy("domains: {d: {limits: [{name: a, permits: 5, replicas: 1}]}}", "p.yaml",
+                                   options, diagnostics);
+  ASSERT_NE(replicas, nullptr) << diagnostics.Text();
+  EXPECT_EQ(replicas->limits()[0]->on_failure, core::OnFailure::kDeny);
 }
 
 TEST(Reader, WhatTheEngineCannotHoldIsRefusedWithItsLine) {

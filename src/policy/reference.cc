@@ -149,7 +149,7 @@ exist is the first instant after it; one that comes twice is the first. The zone
 ## Other projects' files
 
 The shapes of envoyproxy/ratelimit (`domain` and `descriptors`) and limitador (a list with `namespace`) are told apart and
-refused by name: they are not read yet. So are `permits`, as long as the engine cannot hold them.
+refused by name: they are not read yet.
 )";
 
 // A line of the sample: an option with a value and, from the table, its meaning; or text as it stands.
