@@ -48,7 +48,7 @@ EngineTime SystemClock::Now() const {
   return {boot_us + offset_us};
 }
 
-SteadyTime SystemClock::Steady() const { return {ReadUs(CLOCK_MONOTONIC)}; }
+SteadyTime SystemClock::Steady() const { return {ReadUs(CLOCK_BOOTTIME)}; }
 
 void ManualClock::Set(EngineTime now) {
   now_us_.store(now.us, std::memory_order_relaxed);

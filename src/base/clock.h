@@ -14,7 +14,7 @@ class Clock {
   virtual ~Clock() = default;
   // Wall time for deciding: never runs backwards by itself (rule E5).
   virtual EngineTime Now() const = 0;
-  // Monotonic time for deadlines and latency.
+  // Monotonic time for deadlines and latency. It goes on while the machine sleeps: so do the leases of whoever wakes.
   virtual SteadyTime Steady() const = 0;
 };
 
