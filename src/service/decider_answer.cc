@@ -122,15 +122,15 @@ void DeciderImpl::AnswerGroup(const Pending& pending, engine::Batch& batch, engi
   if (pending.asked.listing != nullptr) [[unlikely]]
     pending.asked.listing->Fill(batch.operations(group).front(), group.result);
   ComposeGroup(infos, pending.counted, batch, group, decision, waited);
-  if (decision.permit && pending.asked.ad_hoc == nullptr) [[unlikely]]
+  if (group.options.permit != nullptr && pending.asked.ad_hoc == nullptr) [[unlikely]]
     NotePermits(batch, group);
   pending.receiver->Decided(pending.token, &decision);
 }
 
 void DeciderImpl::NotePermits(engine::Batch& batch, const engine::Group& group) {
-  if (group.result.degraded) return;
+  if (group.result.degraded || group.result.state != engine::GroupState::kDecided) return;
   for (const core::Operation& operation : batch.operations(group)) {
-    if (core::GrantsPermit(operation))
+    if (core::IsPermits(*operation.limit) && !operation.skipped)
       notes_.Note(*operation.limit, operation.key, operation.name, batch.policy);
   }
 }

@@ -20,7 +20,9 @@ class MemoryCases : public testing::Test {
     std::string text = "domains:\n  api:\n    limits:\n";
     for (const std::string& limit : limits) text += "      - {" + limit + "}\n";
     policy::Diagnostics diagnostics;
-    std::shared_ptr<policy::Policy> policy = policy::ReadPolicy(text, "test.yaml", {}, diagnostics);
+    policy::BuildOptions options;
+    options.permits = true;
+    std::shared_ptr<policy::Policy> policy = policy::ReadPolicy(text, "test.yaml", options, diagnostics);
     ASSERT_NE(policy, nullptr) << diagnostics.Text();
     store_.Publish(std::move(policy), *session_, [](const Result<void>& done) { ASSERT_TRUE(done); });
     executor_.RunAll();
@@ -47,6 +49,12 @@ class MemoryCases : public testing::Test {
     return Ask(request);
   }
 
+  static DeciderOptions Watched(PermitWatch& watch) {
+    DeciderOptions options;
+    options.watch = &watch;
+    return options;
+  }
+
   ManualClock clock_{EngineTime{1'800'000'000'000'000}};
   FakeExecutor executor_;
   FakeTimer timer_;
@@ -54,9 +62,31 @@ class MemoryCases : public testing::Test {
   std::unique_ptr<engine::EngineSession> session_ = engine_.OpenLoop({executor_, timer_});
   Metrics metrics_;
   PolicyStore store_{metrics_};
-  DeciderImpl decider_{engine_, *session_, executor_, clock_, store_, metrics_.AddLoop(), {}};
+  PermitWatch watch_;
+  DeciderImpl decider_{engine_, *session_, executor_, clock_, store_, metrics_.AddLoop(), Watched(watch_)};
   Answers answers_;
 };
+
+// N of the gauges is that of the last who asked, granted or not: else nobody would see that more is held than there is.
+TEST_F(MemoryCases, TheGaugesKnowANumberOfPermitsThatWasLowered) {
+  ManualTimer timer;
+  watch_.Follow(*session_, timer, clock_);
+  const auto ask_for = [&](const std::string& permits) {
+    Load({"name: jobs, key: [user], permits: " + permits});
+    const bool allowed = Check({{"user", "42"}}).allowed;
+    timer.FireAll();
+    return allowed;
+  };
+  EXPECT_TRUE(ask_for("3"));
+  EXPECT_TRUE(ask_for("3"));
+  ASSERT_EQ(watch_.Gauges().size(), 1u);
+  EXPECT_EQ(watch_.Gauges()[0].above, 0u);
+  EXPECT_FALSE(ask_for("1"));
+  EXPECT_EQ(watch_.Gauges()[0].permits, 1);
+  EXPECT_EQ(watch_.Gauges()[0].in_use, 2);
+  EXPECT_EQ(watch_.Gauges()[0].above, 1u);
+  watch_.Stop();
+}
 
 // C25, first half.
 TEST_F(MemoryCases, TwoLimitsOnTheSameKeyHaveBucketsOfTheirOwn) {

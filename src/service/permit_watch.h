@@ -1,4 +1,4 @@
-// Drift: what the engine says of the buckets whose permits this process granted, asked every 15 s, for metrics and
+// Drift: what the engine says of the buckets whose permits this process was asked for, every 15 s, for metrics and
 // alerts. The engine keeps a sum of what is held beside the set of its holders; both are read, and where they differ
 // (somebody deleted a holder by hand, a bug) the difference is the drift, and the engine takes the set's word.
 //
@@ -47,14 +47,14 @@ class PermitWatch final : private engine::Sink {
  public:
   static constexpr Micros kEvery = Seconds(15);
   static constexpr Micros kTimeout = Seconds(1);  // of one question
-  static constexpr size_t kMaxBuckets = 10'000;   // watched at once; grants of others are not noted
+  static constexpr size_t kMaxBuckets = 10'000;   // watched at once; others are not noted
   static constexpr size_t kBucketsPerCall = 64;
-  static constexpr int kIdleRounds = 4;  // without a permit in use or a grant: no longer watched
+  static constexpr int kIdleRounds = 4;  // without a permit in use or an asking: no longer watched
 
   PermitWatch() = default;
   ~PermitWatch() override;
 
-  // A permit of this bucket was granted. `policy` keeps the limit.
+  // A permit of this bucket was granted or refused under this limit, which `policy` keeps: its N is what counts from now on.
   void Note(const core::Limit& limit, std::span<const std::string_view> key, const Hash128& bucket,
             const std::shared_ptr<const void>& policy) EXCLUDES(mutex_);
   uint64_t round() const { return round_.load(std::memory_order_relaxed); }
@@ -108,7 +108,7 @@ class PermitWatch final : private engine::Sink {
   std::vector<engine::HolderList> lists_;  // by the group's token
 };
 
-// In front of the watch, on a loop: most grants are of a bucket that was noted in this round already.
+// In front of the watch, on a loop: most askings are of a bucket that was noted in this round already.
 class PermitNotes {
  public:
   explicit PermitNotes(PermitWatch* watch) : watch_(watch) {}
