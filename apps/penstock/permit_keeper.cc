@@ -6,15 +6,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <ctime>
 #include <utility>
+
+#include "base/clock.h"
 
 namespace penstock::app {
 
 SteadyTime BootTime() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return SteadyTime{} + Seconds(now.tv_sec) + Micros{now.tv_nsec / 1'000};
+  static const SystemClock clock;
+  return clock.Steady();
 }
 
 EventFd::EventFd() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
