@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/redis/keys.h"
+#include "engine/redis/packed_limit.h"
 #include "redis/fixture_error.h"
 #include "redis/permit_player.h"
 #include "redis/script_clock.h"
@@ -12,18 +13,13 @@
 namespace penstock::fixtures {
 namespace {
 
+using engine::redis::Append;
+using engine::redis::AppendDouble;
 using engine::redis::ScriptCall;
 using engine::redis::ScriptKind;
 
 constexpr char kLeaveVerb = 2;
 constexpr char kLookVerb = 3;
-
-template <class Number>
-void Append(std::string& out, Number number) {
-  char bytes[sizeof number];
-  std::memcpy(bytes, &number, sizeof number);
-  out.append(bytes, sizeof bytes);
-}
 
 int64_t TakeNumber(std::string_view& text) {
   double value = -1;
@@ -104,11 +100,11 @@ void PermitPlayer::AddCall(const Permit& permit, char verb, const PermitStep& st
     engine::redis::AppendHash(bytes, permit.id);
     Append(bytes, static_cast<uint32_t>(of_holder ? charge.cost : 1));
     if (of_holder) {
-      Append(bytes, static_cast<double>(charge.window.us));
+      AppendDouble(bytes, charge.window.us);
     } else {
       Append(bytes, permit.session);
     }
-    Append(bytes, static_cast<double>(step.lease));
+    AppendDouble(bytes, step.lease);
   }
 }
 
@@ -141,7 +137,7 @@ void PermitPlayer::Call(const PermitStep& step) {
   const std::string bytes = ChooseCalls(step);
   if (calls_.empty()) return;
   std::string never;
-  Append(never, static_cast<double>(core::kMaxExact));
+  AppendDouble(never, core::kMaxExact);
   std::string command = stage_.own_clock ? SetScriptClock(now_) : "";
   const std::string& sha = stage_.scripts[static_cast<size_t>(ScriptKind::kPermitCalls)].sha1;
   resp::AppendCommand(command, {"EVALSHA", sha, "2", keys_[0], keys_[1], never, "", bytes});
